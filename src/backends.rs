@@ -1,6 +1,7 @@
 //! The backends in use, by name: their pools, and the tasks that watch over them.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::JoinSet;
@@ -9,7 +10,7 @@ use crate::backend::health::{self, FirstLook};
 use crate::backend::{Pool, Shut};
 use crate::board::Board;
 use crate::clock::Clock;
-use crate::config::Backend;
+use crate::config::{Backend, Target};
 
 pub struct Backends {
     board: Arc<Board>,
@@ -47,13 +48,18 @@ impl Backends {
         names
     }
 
-    /// A backend that is in use is as configured from now on, and its targets are checked anew. Why newcomers find no
-    /// target there, where a target that somebody drained is among what is left, and they found one before.
-    pub fn update(&self, backend: &Arc<Backend>) -> Option<Shut> {
+    /// A backend that is in use is as configured from now on, and its targets are checked anew; `found` is what the names of
+    /// new ones stand for. Why newcomers find no target there, where a target that somebody drained is among what is
+    /// left, and they found one before.
+    pub fn update(
+        &self,
+        backend: &Arc<Backend>,
+        found: &[(Target, Vec<SocketAddr>)],
+    ) -> Option<Shut> {
         let mut in_use = self.lock();
         let own = in_use.get_mut(&backend.name)?;
         let before = own.pool.shut();
-        own.pool.update(backend);
+        own.pool.update(backend, found);
         (own.watch, _) = health::watch(backend, &own.pool, &self.clock);
         let after = own.pool.shut();
         after.filter(|why| before.is_none() && *why != Shut::Down)

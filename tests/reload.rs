@@ -409,6 +409,41 @@ fn a_reload_waits_for_no_pipe() {
     }
 }
 
+/// What is typed wrong is a name that leads nowhere: the file is good, so only the answer can say it in time.
+#[test]
+fn a_reload_that_brings_a_name_that_is_not_found_says_so() {
+    let scene = Scene::new("lost-name");
+    let target = format!("tcp://{}", scene.backend.local_addr().unwrap());
+    scene.edit(&target, "tcp://gmae.invalid:7000");
+    let is_said = |answer: &Value, backend: &str| {
+        assert_eq!(answer["ok"], true, "{answer}");
+        let warning = answer["warnings"][0].as_str().unwrap_or_default();
+        let name = format!("target tcp://gmae.invalid:7000 of backend {backend} was not found");
+        assert!(warning.contains(&name), "{answer}");
+    };
+    is_said(&scene.ask(&["reload"]), "game");
+    scene.server.logged("dns_failed");
+
+    append(
+        &scene,
+        "[listener.arena]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"arena\"\n\
+         [backend.arena]\ntargets = [\"tcp://gmae.invalid:7000\"]\nframing = \"raw\"",
+    );
+    is_said(&scene.ask(&["reload"]), "arena");
+
+    scene.edit(
+        "gmae.invalid:7000\"]\nframing = \"raw\"\nhealth",
+        &format!(
+            "localhost:{}\"]\nframing = \"raw\"\nhealth",
+            scene.backend.local_addr().unwrap().port()
+        ),
+    );
+    let answer = scene.ask(&["reload"]);
+    assert_eq!(answer.get("warnings"), None, "{answer}");
+    // At once: it was looked up before it was served.
+    scene.join();
+}
+
 /// One of two game servers is drained by hand, and then the file loses the other one: `ctl backend drain` would have
 /// said that this leaves nobody.
 #[test]

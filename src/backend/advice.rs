@@ -141,6 +141,14 @@ pub(super) fn warn_of_name(pool: &Pool, index: usize, error: &io::Error) {
     tracing::warn!(event = "dns_failed", backend = %pool.name(), target = %host, %error, help);
 }
 
+/// For the operator who reloads: a target whose name was not found, although the file is right.
+pub fn never_found(backend: &str, target: &Target) -> String {
+    format!(
+        "the name of target {target} of backend {backend} was not found, and nobody can be sent there until it is; \
+         dns_failed in the log says why. Correct it in targets and reload, or mend what resolves it"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! Whether targets are there, asked by the control plane: names looked up again, connects tried.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -47,6 +48,20 @@ impl FirstLook {
         // Nothing is ever sent. The channel closes when the last look-up is done.
         while self.0.recv().await.is_some() {}
     }
+}
+
+/// What the names of these targets stand for, those that are found within `NAMES_PATIENCE`. Who watches over the others
+/// says why they were not.
+pub async fn find(targets: BTreeSet<Target>) -> Vec<(Target, Vec<SocketAddr>)> {
+    let mut looks = JoinSet::new();
+    for target in targets {
+        looks.spawn(async move {
+            let found = timeout(NAMES_PATIENCE, resolve(&target)).await;
+            Some((target, found.ok()?.ok()?))
+        });
+    }
+    let found = looks.join_all().await;
+    found.into_iter().flatten().collect()
 }
 
 async fn watch_one(

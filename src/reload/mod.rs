@@ -13,14 +13,15 @@
 mod outcome;
 mod plan;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 
-use crate::backend::{Pool, advice};
+use crate::backend::{Pool, advice, health};
 use crate::backends::Backends;
-use crate::config::{Backend, Drain, Listener, Loaded, Protocol, fingerprint};
+use crate::config::{Backend, Drain, Listener, Loaded, Protocol, Target, fingerprint};
 use crate::listener::HeldAddress;
 use crate::logging::Logging;
 use crate::running_listener::{
@@ -70,6 +71,9 @@ impl Reloader {
         let held: Vec<HeldAddress> = held.into_iter().flatten().collect();
         plan.check_room(&self.common.runtime, &held)?;
         self.check_targets(&plan)?;
+        let touched = plan.touched_backends();
+        // Before anything changes: newcomers find the targets that come at once.
+        let found = health::find(self.new_names(&plan)).await;
         let mut pools = BTreeMap::new();
         let added = std::mem::take(&mut plan.added);
         let openings = self.open(&added, &mut pools)?;
@@ -83,7 +87,7 @@ impl Reloader {
         // From here on nothing fails for what is in the file: of what can still return an error, the level was
         // read with the file, and a listener whose protocol differs is not among the moves.
         self.begin(openings, &mut outcome);
-        self.change(moves, &mut outcome)?;
+        self.change(moves, &found, &mut outcome)?;
         self.end(&plan.removed, &mut outcome);
         if plan.applied.contains(PEERS_MAX) {
             let peers_max = loaded.config.runtime.max_peers;
@@ -95,6 +99,7 @@ impl Reloader {
             set.context(LEVEL)?;
         }
         self.remember(new, &plan, &outcome);
+        self.warn_of_names(&touched, &mut outcome);
         // The caller may count on it that the workers have it. One that is late has it in its queue.
         outcome.unconfirmed = self.workers.ask(|_, _| ()).await.is_err();
         outcome.applied = plan.applied.into_iter().collect();
@@ -141,6 +146,26 @@ impl Reloader {
             }
         }
         Ok(())
+    }
+
+    /// Targets that come to backends that stay, and have to be looked up.
+    fn new_names(&self, plan: &Plan) -> BTreeSet<Target> {
+        let backends = plan.changed.iter().map(|change| &change.listener.backend);
+        let names = backends.filter_map(|backend| {
+            let pool = self.backends.pool(&backend.name)?;
+            Some(pool.new_names(&backend.targets))
+        });
+        names.flatten().collect()
+    }
+
+    /// A name that leads nowhere is no mistake in the file, but whoever made it is still there to mend it.
+    fn warn_of_names(&self, backends: &BTreeSet<String>, outcome: &mut Outcome) {
+        for name in backends {
+            let pool = self.backends.pool(name);
+            let lost = pool.map(|pool| pool.never_found()).unwrap_or_default();
+            let lost = lost.iter().map(|target| advice::never_found(name, target));
+            outcome.warnings.extend(lost);
+        }
     }
 
     /// Listeners that come, and the pools of backends that come with them.
@@ -209,7 +234,12 @@ impl Reloader {
         }
     }
 
-    fn change(&mut self, moves: Vec<Moving>, outcome: &mut Outcome) -> anyhow::Result<()> {
+    fn change(
+        &mut self,
+        moves: Vec<Moving>,
+        found: &[(Target, Vec<SocketAddr>)],
+        outcome: &mut Outcome,
+    ) -> anyhow::Result<()> {
         for mut moving in moves {
             let Change {
                 listener, removed, ..
@@ -226,7 +256,7 @@ impl Reloader {
                 &mut moving.shares,
             );
             let policy = running.update(&self.common, &listener)?;
-            if let Some(why) = self.backends.update(&listener.backend) {
+            if let Some(why) = self.backends.update(&listener.backend, found) {
                 let backend = &listener.backend.name;
                 advice::warn_of_shut(backend, None, why);
                 outcome.warnings.push(why.warning(backend));

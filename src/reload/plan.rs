@@ -97,6 +97,13 @@ impl Plan {
         self.changed.push(Change::new(listener, &running.addresses));
     }
 
+    /// Backends of listeners that come or change.
+    pub(super) fn touched_backends(&self) -> BTreeSet<String> {
+        let changed = self.changed.iter().map(|change| &change.listener);
+        let all = self.added.iter().chain(changed);
+        all.map(|listener| listener.backend.name.clone()).collect()
+    }
+
     /// Whether an address is wanted that a socket of ours still has: the kernel would refuse it, or
     /// worse, share it.
     pub(super) fn check_room(&self, runtime: &Runtime, held: &[HeldAddress]) -> anyhow::Result<()> {

@@ -150,12 +150,36 @@ impl Pool {
         &self.name
     }
 
-    /// As configured from now on: a target that is gone keeps its streams and gets no new ones.
-    pub fn update(&self, backend: &Backend) {
+    /// As configured from now on: a target that is gone keeps its streams and gets no new ones. Of those that come, what
+    /// their names were found to stand for.
+    pub fn update(&self, backend: &Backend, found: &[(Target, Vec<SocketAddr>)]) {
         let mut members = self.lock();
+        let come = |(target, _): &&(Target, _)| members.find(target).is_none();
+        let come: Vec<_> = found.iter().filter(come).collect();
         members.balance = backend.balance;
         members.set_targets(&backend.targets);
         members.set_checked(backend.health.is_some());
+        for (target, addresses) in come {
+            if let Some(index) = members.find(target) {
+                // It was up, as all that come are, and still is.
+                members.set_addresses(index, addresses);
+            }
+        }
+    }
+
+    /// Those of these targets that have not been here before, and have to be looked up.
+    pub fn new_names(&self, targets: &[Target]) -> Vec<Target> {
+        let members = self.lock();
+        let is_new = |target: &&Target| target.has_name() && members.find(target).is_none();
+        targets.iter().filter(is_new).cloned().collect()
+    }
+
+    /// Targets in use whose name was never found.
+    pub fn never_found(&self) -> Vec<Target> {
+        let members = self.lock();
+        let in_use = members.in_use.iter().map(|&index| &members.targets[index]);
+        let lost = in_use.filter(|member| member.places.iter().all(|it| it.address.is_none()));
+        lost.map(|member| member.target.clone()).collect()
     }
 
     /// Whether there is room for the counters of these targets.
