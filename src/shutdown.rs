@@ -115,20 +115,27 @@ impl Fleet {
         board.update_process(|process| process.stopping = true);
         if stop == Stop::InOrder {
             let longest = drain.ready_delay + drain.grace;
+            let now = self.clock.now();
             tracing::info!(
                 event = "drain",
+                reason = "SIGTERM",
+                peers = board.snapshot(now).peers(),
                 ready_delay_s = drain.ready_delay.as_secs(),
                 grace_s = drain.grace.as_secs(),
+                "no newcomers from now on; who is here is told to go, and the process ends once all is delivered, or \
+                 when the grace is over"
             );
-            let now = self.clock.now().mono;
             board.update_process(|process| {
                 process.state = State::Draining;
-                process.drain_deadline = Some(now + longest);
+                process.drain_deadline = Some(now.mono + longest);
             });
             notify::stopping(longest);
             tokio::select! {
                 () = self.drain(drain) => {}
-                _ = signals.next() => {}
+                _ = signals.next() => tracing::info!(
+                    event = "drain_cut_short",
+                    "a second signal: the process ends at once, and what was not delivered is lost"
+                ),
             }
         }
         self.tell(|| Command::Stop);

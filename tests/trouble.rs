@@ -575,7 +575,11 @@ fn the_deadline_of_a_drain_includes_the_time_before_it() {
     let drain = "[drain]\nready_delay = \"600s\"\ngrace = \"5s\"";
     let mut scene = Scene::start("deadline", &[], &target, drain);
     scene.server.signal("TERM");
-    scene.server.logged("drain");
+    let line = scene.server.logged("drain");
+    assert_eq!(
+        (&line["reason"], &line["peers"]),
+        (&"SIGTERM".into(), &0.into())
+    );
     let begun = scene.metric("process_start_time_seconds");
     let deadline = scene.metric("tidegate_drain_deadline_timestamp_seconds");
     assert!(deadline - begun > 600.0, "{deadline} is too near {begun}");
@@ -591,6 +595,7 @@ fn the_deadline_of_a_drain_includes_the_time_before_it() {
     assert!((scene.metric(series) - deadline).abs() < 1.0);
     scene.server.signal("TERM");
     assert_eq!(scene.server.exit_code(), Some(0));
+    scene.server.logged("drain_cut_short");
 }
 
 /// A drain by hand ends sessions, and the process stays: that is not late, for as long as it takes.
