@@ -156,6 +156,8 @@ fn players(s: &Status) -> Vec<Figure> {
     let below = |text: String| match text.as_str() {
         "-" => "no samples".into(),
         under if under.starts_with(UNDER) => format!("95 % {under}"),
+        // What is shown as nothing is below the next figure, and nothing is below nothing.
+        "0.0 %" => "95 % below 0.1 %".into(),
         _ => format!("95 % below {text}"),
     };
     let known = |x: Option<f64>| x.map_or("-".into(), share);

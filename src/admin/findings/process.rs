@@ -120,6 +120,9 @@ fn paused(found: &mut Findings, now: Now, pause: Pause) {
     }
 }
 
+/// What ends a drain by hand.
+const AGAIN: &str = "`tidegate ctl undrain` lets newcomers in again";
+
 /// Only a stop ends the process. A drain by hand ends sessions, if it has a deadline, and no more.
 fn drain(snapshot: &Snapshot) -> String {
     let process = &snapshot.process;
@@ -137,8 +140,10 @@ fn drain(snapshot: &Snapshot) -> String {
             let left = span(left);
             format!("no new peers, and those who are left in {left} are told to go")
         }
-        None if snapshot.peers() > 0 => "no new peers; those who are here stay".into(),
-        None => "nobody is here, and the process stays until it is stopped".into(),
+        None if snapshot.peers() > 0 => {
+            format!("no new peers; those who are here stay, and {AGAIN}")
+        }
+        None => format!("nobody is here, and the process stays until it is stopped; {AGAIN}"),
     };
     format!("draining: {what}")
 }

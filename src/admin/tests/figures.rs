@@ -78,6 +78,22 @@ fn a_round_trip_in_the_first_bucket_is_no_figure() {
     }
 }
 
+/// Nothing is below nothing.
+#[test]
+fn who_loses_nothing_is_below_the_next_figure() {
+    let mut scene = scene("udp");
+    let mut counters = scene.reporters[0].counters();
+    counters.loss.record(0.0);
+    let now = scene.clock.now();
+    scene.reporters[0].publish(now.mono, &counters);
+    let snapshot = scene.board.snapshot(now);
+    let status = Status::new(&snapshot, &History::default(), &Usage::default());
+    let page = page::render(&status);
+    let shown = page.split("loss</dt>").nth(1).unwrap();
+    let expected = "<dd><b>0.0 %</b><small>95 % below 0.1 %</small>";
+    assert!(shown.starts_with(expected), "{}", &shown[..80]);
+}
+
 /// A card, a curve and a table that stand on one page say the same of one thing.
 #[test]
 fn peers_in_bad_mode_are_as_many_everywhere() {

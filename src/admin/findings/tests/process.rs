@@ -122,6 +122,8 @@ fn a_drain_says_what_ends_with_it() {
         (false, Some(7200), 3, "are left in 1 h 59 min are told"),
         (false, Some(0), 3, "those who are left are told to go"),
         (false, None, 3, "those who are here stay"),
+        (false, None, 3, "`tidegate ctl undrain`"),
+        (false, None, 0, "`tidegate ctl undrain`"),
         (false, None, 0, "the process stays until it is stopped"),
     ] {
         let text = draining(stopping, ends, peers);
