@@ -14,7 +14,7 @@
 //!   socket_file, given_file                                  Unix sockets that we listen on, files that we are given
 //!   clock, capacity, names, tokens, token_history            what all of them share
 //!   sizing, cgroup                                           what there is for it
-//!   shutdown, notify, exit, bugs, stderr, core_dumps         how it ends, and what it says last
+//!   shutdown, notify, hangs, exit, bugs, stderr, core_dumps  how it ends, and what it says last
 //!   load, lag, demo, capture, replay                         instruments
 //! ```
 
@@ -40,6 +40,7 @@ pub mod demo;
 pub mod exit;
 pub mod framing;
 pub mod given_file;
+pub mod hangs;
 pub mod lag;
 pub mod listener;
 pub mod load;

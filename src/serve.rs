@@ -15,6 +15,7 @@ use crate::config::{self, Config, Drain, Loaded};
 use crate::control::{self, Gate, Signals};
 use crate::control_plane;
 use crate::core_dumps;
+use crate::hangs;
 use crate::logging::Logging;
 use crate::notify;
 use crate::reload::{Reloader, Source, values};
@@ -57,6 +58,10 @@ async fn serve(
     };
     tokio::spawn(logging.clone().publish(server.common.board.clone()));
     tokio::spawn(sizing::cpu::watch(server.common.board.clone()));
+    tokio::spawn(hangs::watch(
+        server.common.board.clone(),
+        server.common.clock.clone(),
+    ));
     let workers = Workers::new(server.fleet.remotes());
     let reloader = Reloader {
         source,

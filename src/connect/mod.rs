@@ -24,6 +24,7 @@ use crate::config::{Config, Tunnel, UnreliablePolicy};
 use crate::control::{self, Gate, Signals};
 use crate::control_plane;
 use crate::core_dumps;
+use crate::hangs;
 use crate::listener::{Arrivals, Parts, PeerCount, Siblings, Terms};
 use crate::logging::Logging;
 use crate::protocol::{self, Dialer};
@@ -60,6 +61,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     let board = Arc::new(Board::new(clock.now(), capacity.clone()));
     tokio::spawn(logging.clone().publish(board.clone()));
     tokio::spawn(sizing::cpu::watch(board.clone()));
+    tokio::spawn(hangs::watch(board.clone(), clock.clone()));
     let listeners: anyhow::Result<Vec<_>> = config.tunnels.iter().map(bind).collect();
     let listeners = listeners?;
     let shares = shares(&config, &board, &capacity)?;

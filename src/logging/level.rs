@@ -49,7 +49,7 @@ fn parts() -> Vec<&'static str> {
 }
 
 /// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
-pub(super) const TARGETS: [&str; 44] = [
+pub(super) const TARGETS: [&str; 45] = [
     "tidegate::admin",
     "tidegate::backend::advice",
     "tidegate::backend::health",
@@ -66,6 +66,7 @@ pub(super) const TARGETS: [&str; 44] = [
     "tidegate::control::reload",
     "tidegate::control::signals",
     "tidegate::core_dumps",
+    "tidegate::hangs",
     "tidegate::listener::attempt",
     "tidegate::listener::census",
     "tidegate::listener::dial",
