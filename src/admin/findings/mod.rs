@@ -23,6 +23,8 @@ pub(super) const QUEUES_FULL: f64 = 0.375;
 pub(super) const WORKERS_BUSY: f64 = 0.85;
 /// A share of the peers, of more than [`A_FEW`].
 pub(super) const BAD_MODE: f64 = 0.3;
+/// The median of what the peers lose.
+const LOSSY: f64 = 0.05;
 const LOST: f64 = 0.3;
 const BLOCKED: f64 = 0.1;
 const A_FEW: f64 = 10.0;
@@ -121,6 +123,12 @@ fn load(found: &mut Findings, snapshot: &Snapshot, history: &History) {
         let part = share(bad / peers);
         let text = format!("{part} of the peers are in bad mode: suspect this site's network");
         found.add(Level::Warn, Some("TidegateBadNetworkWidespread"), text);
+    }
+    let loss = total.loss.since(&minute.before.loss).quantile(0.5);
+    if peers > A_FEW && loss.is_some_and(|loss| loss > LOSSY) {
+        let text =
+            "half of the peers or more lose over 5 % of the packets: suspect this site's network";
+        found.add(Level::Warn, Some("TidegateLossHigh"), text.into());
     }
     if now("busy") > WORKERS_BUSY {
         let text = format!("workers are busy {} of their time", share(now("busy")));

@@ -212,6 +212,24 @@ fn a_few_peers_in_bad_mode_are_no_finding() {
     assert_eq!(alerts(&all_bad(11)), ["TidegateBadNetworkWidespread"]);
 }
 
+/// Loss that stays whatever is sent does not bring peers into bad mode.
+#[test]
+fn loss_of_half_the_peers_is_found() {
+    let lossy = |peers, share_of_them, loss: f64| {
+        after(|_, counters| {
+            counters.peers = peers;
+            for peer in 0..100 {
+                let lossy = peer < share_of_them;
+                counters.loss.record(if lossy { loss } else { 0.0 });
+            }
+        })
+    };
+    assert_eq!(alerts(&lossy(11, 60, 0.08)), ["TidegateLossHigh"]);
+    assert_eq!(lossy(10, 60, 0.08), [], "too few");
+    assert_eq!(lossy(11, 40, 0.3), [], "less than half");
+    assert_eq!(lossy(11, 100, 0.04), []);
+}
+
 #[test]
 fn nothing_is_found_in_the_counts_of_a_listener_that_has_gone() {
     let start = Clock::start().now();
