@@ -3,6 +3,8 @@
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
+use super::elsewhere::elsewhere;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// What happened, with key and value: `listener.game.max_peers = 0 is too small`.
@@ -213,10 +215,17 @@ impl std::error::Error for Refusal {}
 /// What serde says, in the words of this program, and what to do about it.
 pub(super) fn in_words(message: &str) -> (String, String) {
     match message.split_once(", expected ") {
-        Some((what, expected)) if what.starts_with("unknown field") => (
-            what.replace("unknown field", "unknown key"),
-            format!("the keys here are {}", strip_one_of(expected)),
-        ),
+        Some((what, expected)) if what.starts_with("unknown field") => {
+            let key = what.split('`').nth(1).unwrap_or_default();
+            (
+                what.replace("unknown field", "unknown key"),
+                format!(
+                    "the keys here are {}{}",
+                    strip_one_of(expected),
+                    elsewhere(key)
+                ),
+            )
+        }
         Some((what, expected)) if what.starts_with("unknown variant") => (
             what.replace("unknown variant", "unknown value"),
             format!("accepted are {}", strip_one_of(expected)),

@@ -23,6 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod backend;
+mod elsewhere;
 mod file;
 mod flags;
 mod layers;
