@@ -113,6 +113,33 @@ fn what_anybody_may_have_sent_is_no_peers_to_pay() {
     assert_eq!(relay.counters().rejects[Reject::PeerLimited as usize], 0);
 }
 
+/// Few datagrams and few bytes, but each datagram has a thousand messages.
+#[test]
+fn messages_in_a_datagram_are_paid_for() {
+    let (backend, target) = tcp_backend();
+    let bucket = |rate, burst| Bucket { rate, burst };
+    let limits = PeerLimits {
+        packets: bucket(1 << 30, 1 << 30),
+        bytes: bucket(64 * 1024, 256 * 1024),
+        ..limits(true)
+    };
+    let setup = Setup {
+        limits: Some(limits),
+        ..Setup::default()
+    };
+    let mut relay = Relay::start(&[target], setup);
+    let client = Client::connected(relay.address);
+    let _stream = accept(&backend);
+    for round in 1..=40 {
+        client.socket.send(&[b'T'; 1001]).unwrap();
+        relay.wait_for("what was sent", |counters| {
+            counters.datagrams_received > round
+        });
+    }
+    let refused = relay.counters().rejects[Reject::PeerLimited as usize];
+    assert!(refused >= 20, "{refused} refused");
+}
+
 /// Two send as fast as they can: once more comes than one turn reads, each gets its share and no more.
 #[test]
 fn in_a_crowd_everybody_has_a_share() {

@@ -184,6 +184,11 @@ impl Session for Recorded {
         self.track.tell(self.at, What::Allowance(allowance));
     }
 
+    /// Not recorded: it is between the session and its quota.
+    fn take_surcharge(&mut self) -> usize {
+        self.session.take_surcharge()
+    }
+
     /// Not recorded: a session that is over does nothing with it.
     fn release(&mut self) {
         self.session.release();

@@ -57,6 +57,11 @@ impl Quota {
         Ok(())
     }
 
+    /// A datagram that was paid for is worth so many bytes more. What is not there is owed: the next datagrams wait for it.
+    pub(super) fn owe(&mut self, bytes: usize) {
+        self.bytes.owe(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
     /// A datagram was paid for by a peer that may not have sent it.
     pub(super) fn give_back(&mut self, bytes: usize) {
         self.packets.give_back(1);
@@ -81,6 +86,8 @@ impl Quota {
 struct Tokens {
     bucket: Bucket,
     nanos: u64,
+    /// Billionths that are owed: they come out of what is gained.
+    owed: u64,
     at: Timestamp,
 }
 
@@ -91,6 +98,7 @@ impl Tokens {
         Self {
             bucket,
             nanos: u64::from(bucket.burst) * TOKEN,
+            owed: 0,
             at,
         }
     }
@@ -99,6 +107,9 @@ impl Tokens {
         let elapsed = now.since(self.at).as_nanos() as u64;
         self.at = self.at.max(now);
         let gained = elapsed.saturating_mul(u64::from(self.bucket.rate));
+        let paid_back = gained.min(self.owed);
+        self.owed -= paid_back;
+        let gained = gained - paid_back;
         let full = u64::from(self.bucket.burst) * TOKEN;
         self.nanos = self.nanos.saturating_add(gained).min(full);
     }
@@ -110,6 +121,14 @@ impl Tokens {
 
     fn take(&mut self, count: u32) {
         self.nanos = self.nanos.saturating_sub(u64::from(count) * TOKEN);
+    }
+
+    /// Never more than a burst: nobody is silenced for longer than that takes to fill.
+    fn owe(&mut self, count: u32) {
+        let count = u64::from(count) * TOKEN;
+        let owed = self.owed + count.saturating_sub(self.nanos);
+        self.nanos = self.nanos.saturating_sub(count);
+        self.owed = owed.min(u64::from(self.bucket.burst) * TOKEN);
     }
 
     fn give_back(&mut self, count: u32) {
@@ -146,6 +165,31 @@ mod tests {
         quota.take_messages(7);
         assert_eq!(quota.messages(Timestamp::from_millis(1_299)), 0);
         assert_eq!(quota.messages(Timestamp::from_millis(1_300)), 1);
+    }
+
+    /// A packet may turn out to be worth more than is left.
+    #[test]
+    fn what_is_owed_comes_out_of_what_is_gained() {
+        let bucket = |rate, burst| Bucket { rate, burst };
+        let limits = PeerLimits {
+            packets: bucket(1_000, 1_000),
+            bytes: bucket(1_000, 2_000),
+            messages: bucket(1, 1),
+            strict: true,
+        };
+        let mut quota = Quota::new(&limits, Timestamp::ZERO);
+        let mut passes = |millis, owes| {
+            let now = Timestamp::from_millis(millis);
+            let passes = quota.take_datagram(now, 100).is_ok();
+            quota.owe(owes);
+            passes
+        };
+        assert!(passes(0, 900), "a thousand are left");
+        assert!(passes(0, 1_400), "five hundred are owed");
+        assert!(!passes(599, 0), "paid back, and a hundred are not there");
+        assert!(passes(600, 1_000_000), "a burst is the most that is owed");
+        assert!(!passes(2_699, 0));
+        assert!(passes(2_700, 0));
     }
 
     /// However many datagrams somebody forges in its name: they are paid back, and no more than that.

@@ -143,6 +143,7 @@ impl Listener {
             return None;
         };
         let handled = self.endpoint.handle_datagram_of(now, id, datagram);
+        self.surcharge(id, charged);
         if let Handled::PeerRejected(_, reject) = handled {
             self.refund(id, reject, charged);
             if self.endpoint.may_be_elsewhere(now, id, reject) {
@@ -212,6 +213,17 @@ impl Listener {
             Ok(()) => Ok(Charged(Some(length))),
             Err(_) if !quota.is_strict() && !self.contention.is_contended() => Ok(Charged::NOTHING),
             Err(reject) => Err(reject),
+        }
+    }
+
+    /// Takes from a peer's quota what its datagram turned out to carry, if it paid for the datagram.
+    fn surcharge(&mut self, id: PeerId, charged: Charged) {
+        let bytes = self.endpoint.take_surcharge(id);
+        if bytes > 0
+            && let Charged(Some(_)) = charged
+            && let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut())
+        {
+            quota.owe(bytes);
         }
     }
 

@@ -13,6 +13,7 @@
 //!   V                           ──▶               the session's, wherever it comes from
 //!   V number(4) payload         ──▶               such a message
 //!   F  bytes                    ──▶               a piece of something that never becomes whole
+//!   T  bytes                    ──▶               as many messages that are no news, and are to be paid for
 //!   P                           ──▶               a bug: it panics
 //!   B                           ──▶               goodbye
 //!                               ◀──  B reason     goodbye
@@ -23,7 +24,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use super::PATIENCE;
-use tidegate_proto::inbox::Inbox;
+use tidegate_proto::inbox::{Inbox, MESSAGE_OVERHEAD};
 use tidegate_proto::{
     Acceptor, Allowance, Channel, CloseReason, Deadline, Event, Held, Identity, Message, Now,
     Reject, SendError, Session, Stats, Stranger, StrangerClass, Timestamp, Verdict, Wake,
@@ -56,6 +57,7 @@ impl Acceptor for ToyAcceptor {
 pub struct Toy {
     inbox: Inbox,
     pieces: usize,
+    surcharge: usize,
     expected: u32,
     owes_ack: bool,
     outbox: VecDeque<Vec<u8>>,
@@ -83,6 +85,7 @@ impl Toy {
         Self {
             inbox: Inbox::new(64 * 1024),
             pieces: 0,
+            surcharge: 0,
             expected: 0,
             owes_ack: false,
             outbox: VecDeque::new(),
@@ -164,6 +167,10 @@ impl Session for Toy {
                 self.pieces += rest.len();
                 Ok(())
             }
+            Some((b'T', rest)) => {
+                self.surcharge += rest.len() * MESSAGE_OVERHEAD;
+                Ok(())
+            }
             Some((b'A', rest)) => self.take_ack(now, rest),
             Some((b'B', [])) => {
                 self.closed = true;
@@ -190,6 +197,10 @@ impl Session for Toy {
             self.resend_at = Timestamp::MAX;
             self.patience = (self.patience * 2).min(16 * RESEND);
         }
+    }
+
+    fn take_surcharge(&mut self) -> usize {
+        std::mem::take(&mut self.surcharge)
     }
 
     fn admit(&mut self, _now: Now) {

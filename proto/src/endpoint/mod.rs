@@ -200,6 +200,12 @@ impl Endpoint {
         peer.map_or_else(Held::default, |peer| peer.session.held())
     }
 
+    /// [`Session::take_surcharge`], nothing when there is no such peer.
+    pub fn take_surcharge(&mut self, id: PeerId) -> usize {
+        let peer = self.peers.get_mut(id);
+        peer.map_or(0, |peer| peer.session.take_surcharge())
+    }
+
     /// [`Session::set_allowance`].
     pub fn set_allowance(&mut self, id: PeerId, allowance: Allowance) {
         if let Some(peer) = self.peers.get_mut(id) {

@@ -89,6 +89,12 @@ pub trait Session: Send {
     /// is refused and so not acknowledged; what it holds already, it keeps.
     fn set_allowance(&mut self, allowance: Allowance);
 
+    /// Bytes that its peer owes, beyond the length of its datagrams, for what has arrived since this was last asked: of a
+    /// packet full of tiny messages, each takes as much work as a longer one.
+    fn take_surcharge(&mut self) -> usize {
+        0
+    }
+
     /// Lets go of all that a session which is over has no use for: what waits for the peer or for
     /// something before it. What `poll_message` holds stays. The owner calls it after
     /// `Event::Closed`.

@@ -20,7 +20,7 @@ use super::params::Params;
 use super::postscript::Postscript;
 use super::reliable::{self, Arrival, Datagram, DatagramError};
 use super::unwritten::Unwritten;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, MESSAGE_OVERHEAD};
 use crate::sender::{AWAITED_MESSAGES, LARGE_PACKET_BYTES, Worth};
 use crate::sequence;
 use crate::session::{AckPolicy, Held, Reject};
@@ -39,6 +39,8 @@ pub(super) struct Incoming {
     reads_long_fragments: bool,
     channels: channels::Receiver,
     pub(super) inbox: Inbox,
+    /// Bytes that packets with many messages count beyond their own ([`crate::session::Session::take_surcharge`]).
+    pub(super) surcharge: usize,
     ack: AckPolicy,
     unwritten: Unwritten,
     /// Something was delivered that is to be written before it is acknowledged.
@@ -79,6 +81,7 @@ impl Incoming {
             reads_long_fragments: params.reads_long_fragments(),
             channels: channels::Receiver::new(params.layout.clone()),
             inbox: Inbox::new(params.inbox_max),
+            surcharge: 0,
             ack: params.ack,
             unwritten: Unwritten::default(),
             owes_write: false,
@@ -134,6 +137,7 @@ impl Incoming {
         let of_tidegate = postscript.filter(|_| self.record.is_some());
         let long_fragment = of_tidegate.and_then(Postscript::long_fragment);
         let packet = packet(payload, long_fragment, &self.layout, &mut items)?;
+        self.surcharge += surcharge(&packet, payload.len());
         let heard = self.heard_clock.now();
         let (channels, inbox) = (&mut self.channels, &mut self.inbox);
         if let Err(trouble) = check(&packet, is_taking, heard, channels, inbox) {
@@ -306,6 +310,13 @@ fn packet<'a>(
         None => ConnectionPacket::parse(payload, layout, items),
     };
     packet.map_err(|_| Trouble::Broken(Reject::ProtocolError))
+}
+
+/// Known messages and refused ones as well: they were read, and looked for among those that wait. A channel may be named
+/// twice, and where a message is a few bits, a datagram has thousands of them.
+fn surcharge(packet: &ConnectionPacket<'_>, payload_bytes: usize) -> usize {
+    let charged = packet.messages() as usize * MESSAGE_OVERHEAD;
+    charged.saturating_sub(payload_bytes)
 }
 
 /// Whether all of a packet can be taken now; nothing of it is, otherwise. One that reads as something else than was

@@ -235,3 +235,37 @@ fn fragments_of_another_size_are_no_gap_and_end_a_session_all_the_same() {
     }
     assert!(!both.is_stalled());
 }
+
+/// Each message of a packet takes as much work as one of some size: also one that is known, and one that is refused.
+#[test]
+fn a_packet_full_of_tiny_messages_costs_more_than_its_bytes() {
+    let params = Params::default();
+    let mut incoming = Incoming::new(NOW, &params);
+    let mut surcharge = |sequence, ids: std::ops::Range<u16>, payload: &[u8], is_taking| {
+        let mut datagram = Vec::new();
+        let header = Header {
+            sequence,
+            ack: 65_535,
+            ack_bits: 0,
+        };
+        header.emit(&mut datagram);
+        let body = datagram.len();
+        let mut writer = PacketWriter::new(&params.layout, &mut datagram);
+        // The second half in an entry of its own: one may name a channel twice.
+        let (count, half) = (ids.len(), ids.start + ids.len() as u16 / 2);
+        writer.reliable(0, ids.start..half);
+        (ids.start..half).for_each(|_| writer.message(0, (payload, &[])));
+        writer.reliable(0, half..ids.end);
+        (half..ids.end).for_each(|_| writer.message(0, (payload, &[])));
+        writer.finish();
+        let bytes = datagram.len() - body;
+        incoming.handle(NOW, &datagram, is_taking, |_| Ok(())).ok();
+        let charged = bytes + std::mem::take(&mut incoming.surcharge);
+        (charged == bytes, charged / count)
+    };
+    assert_eq!(surcharge(0, 0..400, &[], true), (false, 64));
+    assert_eq!(surcharge(1, 0..400, &[], true), (false, 64), "known");
+    assert_eq!(surcharge(2, 400..800, &[], false), (false, 64), "refused");
+    let (is_all, _) = surcharge(3, 400..410, &[7; 100], true);
+    assert!(is_all, "paid for by their bytes");
+}

@@ -341,6 +341,10 @@ impl crate::session::Session for Session {
         self.incoming.inbox.set_allowance(allowance);
     }
 
+    fn take_surcharge(&mut self) -> usize {
+        std::mem::take(&mut self.incoming.surcharge)
+    }
+
     fn release(&mut self) {
         self.incoming.release();
         self.outgoing.sender.release();
