@@ -30,6 +30,7 @@ pub struct Capacity {
     peers: AtomicUsize,
     messages: [AtomicU64; Direction::ALL.len()],
     pieces: AtomicU64,
+    squares_of_pieces: AtomicU64,
     squares: AtomicU64,
     most: AtomicU64,
 }
@@ -61,10 +62,26 @@ pub struct Queued {
     /// Packets and messages of which pieces are missing.
     pub pieces: u64,
     /// What each session holds in pieces, in KiB, squared: how unequal they are.
+    pub squares_of_pieces: u64,
+    /// What each session holds in all, in KiB, squared.
     pub squares: u64,
 }
 
 impl Queued {
+    /// What one session holds: messages by direction, and pieces.
+    pub fn of_session(messages: [u64; Direction::ALL.len()], pieces: u64) -> Self {
+        let held = Self {
+            messages,
+            pieces,
+            ..Self::default()
+        };
+        Self {
+            squares_of_pieces: square(pieces),
+            squares: square(held.all()),
+            ..held
+        }
+    }
+
     pub fn all(self) -> u64 {
         self.messages.iter().sum::<u64>() + self.pieces
     }
@@ -75,6 +92,7 @@ impl Queued {
             *all += more;
         }
         self.pieces += more.pieces;
+        self.squares_of_pieces += more.squares_of_pieces;
         self.squares += more.squares;
     }
 
@@ -84,6 +102,7 @@ impl Queued {
             *all -= less;
         }
         self.pieces -= less.pieces;
+        self.squares_of_pieces -= less.squares_of_pieces;
         self.squares -= less.squares;
     }
 
@@ -104,6 +123,7 @@ impl Capacity {
             peers: AtomicUsize::new(0),
             messages: Default::default(),
             pieces: AtomicU64::new(0),
+            squares_of_pieces: AtomicU64::new(0),
             squares: AtomicU64::new(0),
             most: AtomicU64::new(0),
         }
@@ -156,8 +176,15 @@ impl Capacity {
     /// What the holder of a byte in pieces holds, on average over the bytes: those who hold little or nothing weigh next to
     /// nothing, however many they are. Somebody always holds as much.
     pub fn mean_of_pieces(&self) -> u64 {
-        let squares = u128::from(self.squares.load(Relaxed)) << 20;
-        (squares / u128::from(self.pieces.load(Relaxed).max(1))) as u64
+        mean(
+            self.squares_of_pieces.load(Relaxed),
+            self.pieces.load(Relaxed),
+        )
+    }
+
+    /// What the holder of a byte, waiting or in pieces, holds in all, on average over the bytes.
+    pub fn mean(&self) -> u64 {
+        mean(self.squares.load(Relaxed), self.queued().all())
     }
 
     /// A peer is here.
@@ -179,6 +206,8 @@ impl Capacity {
         }
         let grown = now.pieces.wrapping_sub(before.pieces);
         self.pieces.fetch_add(grown, Relaxed);
+        let grown = now.squares_of_pieces.wrapping_sub(before.squares_of_pieces);
+        self.squares_of_pieces.fetch_add(grown, Relaxed);
         let grown = now.squares.wrapping_sub(before.squares);
         self.squares.fetch_add(grown, Relaxed);
         let all = self.queued().all();
@@ -192,6 +221,7 @@ impl Capacity {
         Queued {
             messages: [0, 1].map(|direction: usize| self.messages[direction].load(Relaxed)),
             pieces: self.pieces.load(Relaxed),
+            squares_of_pieces: self.squares_of_pieces.load(Relaxed),
             squares: self.squares.load(Relaxed),
         }
     }
@@ -215,6 +245,17 @@ impl Capacity {
     pub fn queued_max(&self) -> u64 {
         self.queued_max
     }
+}
+
+/// So many bytes in KiB, squared.
+fn square(bytes: u64) -> u64 {
+    (bytes >> 10).pow(2)
+}
+
+/// What the holder of a byte holds on average, where all hold so many bytes, and these are the squares of each.
+fn mean(squares: u64, all: u64) -> u64 {
+    let squares = u128::from(squares) << 20;
+    (squares / u128::from(all.max(1))) as u64
 }
 
 /// Each lets go in proportion to what it holds, so that workers that decide at the same time do not
@@ -296,21 +337,18 @@ mod tests {
     #[test]
     fn the_mean_is_that_of_those_who_hold_much() {
         let capacity = Capacity::new(2, 1_000);
-        assert_eq!(capacity.mean_of_pieces(), 0);
+        assert_eq!((capacity.mean_of_pieces(), capacity.mean()), (0, 0));
         let mut held = Queued::default();
         for kib in [4, 8].into_iter().chain(std::iter::repeat_n(1, 36)) {
             let before = held;
-            held.add(Queued {
-                pieces: kib << 10,
-                squares: kib * kib,
-                ..Queued::default()
-            });
+            held.add(Queued::of_session([kib << 10, 0], kib << 10));
             capacity.on_queued(before, held);
         }
         // (16 + 64 + 36) / 48 KiB; over the sessions it would be 1.3.
         assert_eq!(capacity.mean_of_pieces(), 116 * 1024 / 48);
+        assert_eq!(capacity.mean(), 2 * 116 * 1024 / 48, "with messages");
         capacity.on_queued(held, pieces(0));
-        assert_eq!(capacity.mean_of_pieces(), 0);
+        assert_eq!((capacity.mean_of_pieces(), capacity.mean()), (0, 0));
     }
 
     #[test]

@@ -355,7 +355,7 @@ fn who_holds_little_of_what_is_incomplete_stays() {
     // Two of them.
     let others = Queued {
         pieces: QUEUE_MEMORY / 4,
-        squares: 2 * (QUEUE_MEMORY / 8 / 1024).pow(2),
+        squares_of_pieces: 2 * (QUEUE_MEMORY / 8 / 1024).pow(2),
         ..Queued::default()
     };
     (0..2).for_each(|_| scene.capacity.on_arrival());
@@ -367,4 +367,34 @@ fn who_holds_little_of_what_is_incomplete_stays() {
         assert_eq!(read_frame(&mut modest_stream).unwrap(), payload(number));
     }
     assert_eq!(modest.goodbye, None);
+}
+
+/// And who has a few messages waiting is not ended for what others have let wait.
+#[test]
+fn who_holds_little_of_what_waits_stays() {
+    let mut scene = Scene::new("few-messages");
+    let (mut modest, mut modest_stream) = scene.seat();
+    modest.acknowledges = false;
+    for number in 0..30 {
+        write_frame(&mut modest_stream, &payload(number));
+    }
+    scene.relay.wait_for("a few messages", |counters| {
+        counters.queued_bytes[1] >= 30 * 900
+    });
+    // Two of them fill all there is.
+    let mut others = Queued::default();
+    for _ in 0..2 {
+        scene.capacity.on_arrival();
+        others.add(Queued::of_session([QUEUE_MEMORY / 2, 0], 0));
+    }
+    scene.capacity.on_queued(Queued::default(), others);
+    // The last of them comes in a turn that began when the others' messages were known.
+    for number in 1..=3 {
+        modest.send(&payload(number));
+        modest.run_until("taken", |client| {
+            client.unacked() == 0 || client.goodbye.is_some()
+        });
+        assert_eq!(modest.goodbye, None);
+        assert_eq!(read_frame(&mut modest_stream).unwrap(), payload(number));
+    }
 }

@@ -49,11 +49,7 @@ impl Accounted {
             pieces,
             outbox,
         } = self.held;
-        Queued {
-            messages: [(inbox + ahead) as u64, outbox as u64],
-            pieces: pieces as u64,
-            squares: (pieces as u64 >> 10).pow(2),
-        }
+        Queued::of_session([(inbox + ahead) as u64, outbox as u64], pieces as u64)
     }
 
     /// Whether one of its queues may not grow.

@@ -28,7 +28,8 @@ impl Listener {
         });
         let excess = self.capacity.excess(self.memory.queued());
         let left = self.give_up_oldest(turn, excess);
-        self.close_largest(turn.now, left, 0, |peer| peer.accounted.queued().all());
+        let mean = self.capacity.mean();
+        self.close_largest(turn.now, left, mean, |peer| peer.accounted.queued().all());
     }
 
     /// Returns what is still too much.
@@ -60,7 +61,7 @@ impl Listener {
         peer.map_or(0, |peer| peer.accounted.queued().all())
     }
 
-    /// Nobody who holds nothing, or less than `least`.
+    /// Nobody who holds nothing, or less than `least`: what is still too much then is freed where those are who hold more.
     fn close_largest(
         &mut self,
         now: Now,
