@@ -1,13 +1,14 @@
 //! Which sessions have their lines in the log. Where no token is needed, or everybody knows the key that makes them, anybody
-//! may open sessions and leave as often as `ip_handshakes` and `handshakes` allow, from as many addresses as they have.
+//! may open sessions and leave as often as `ip_handshakes` and `handshakes` allow, from as many addresses as they have. And
+//! where a game server ends sessions as soon as they have begun, all its players come back as fast as they get tokens.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use tidegate_proto::Timestamp;
+use tidegate_proto::{CloseReason, Timestamp};
 
 use crate::admission::prefix;
 
@@ -16,12 +17,37 @@ use crate::admission::prefix;
 pub struct Arrivals(Arc<Mutex<Window>>);
 
 impl Arrivals {
-    /// Whether this session is one of so many that it needs no lines.
-    pub(super) fn note(&self, now: Timestamp, from: IpAddr) -> bool {
-        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Whether this session is one of so many that it needs no lines: never where sessions take a token and last.
+    pub(super) fn note(&self, now: Timestamp, from: IpAddr, takes_token: bool) -> bool {
+        let mut window = self.window();
+        if takes_token && !window.is_restless(now) {
+            return false;
+        }
         window.turn(now);
         window.note(prefix(from))
     }
+
+    /// A session is over that lasted so long.
+    pub(super) fn on_end(&self, now: Timestamp, reason: CloseReason, lasted: Duration) {
+        if lasted < BRIEF && is_by_backend(reason) {
+            self.window().restless_until = now + WINDOW;
+        }
+    }
+
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The game server, and not the player, ended a session that had begun.
+fn is_by_backend(reason: CloseReason) -> bool {
+    matches!(
+        reason,
+        CloseReason::BackendClosed
+            | CloseReason::BackendReset
+            | CloseReason::BackendProtocolError
+            | CloseReason::MessageTooLarge
+    )
 }
 
 #[derive(Debug)]
@@ -29,11 +55,17 @@ struct Window {
     since: Timestamp,
     /// As many sessions may have their lines.
     left: u32,
+    /// A backend has ended a session that had just begun.
+    restless_until: Timestamp,
     /// The sources of this window, and how many sessions each has opened in it.
     opened: HashMap<IpNet, u32>,
 }
 
 impl Window {
+    fn is_restless(&self, now: Timestamp) -> bool {
+        now < self.restless_until
+    }
+
     fn turn(&mut self, now: Timestamp) {
         let windows = now.since(self.since).as_secs() / WINDOW.as_secs();
         if windows > 0 {
@@ -67,12 +99,16 @@ impl Default for Window {
         Self {
             since: Timestamp::ZERO,
             left: MOST,
+            restless_until: Timestamp::ZERO,
             opened: HashMap::new(),
         }
     }
 }
 
 const WINDOW: Duration = Duration::from_secs(10);
+
+/// Nobody plays for so short a time, unless he is sent off.
+const BRIEF: Duration = Duration::from_secs(10);
 
 /// As many play at one listener by default, and all come back when their game server does.
 const MOST: u32 = 4096;
@@ -90,7 +126,7 @@ mod tests {
     /// How many of so many sessions have their lines.
     fn named(arrivals: &Arrivals, secs: u64, from: impl Into<IpAddr>, times: u32) -> usize {
         let (at, from) = (Timestamp::ZERO + Duration::from_secs(secs), from.into());
-        let noted = (0..times).filter(|_| !arrivals.note(at, from));
+        let noted = (0..times).filter(|_| !arrivals.note(at, from, false));
         noted.count()
     }
 
@@ -113,6 +149,31 @@ mod tests {
             let later = window(300) + window(310);
             assert!((190..=210).contains(&later), "{addresses}: {later}");
         }
+    }
+
+    /// Who has a token has lines, however many come, unless their game server sends them off and they come again.
+    #[test]
+    fn sessions_that_a_backend_ends_at_once_are_too_many_in_the_end() {
+        let arrivals = Arrivals::default();
+        let named = |secs| -> usize {
+            let at = Timestamp::ZERO + Duration::from_secs(secs);
+            let noted = |n: &u32| !arrivals.note(at, address(*n).into(), true);
+            (0..5000).filter(noted).count()
+        };
+        let end = |secs, reason, lasted| {
+            let at = Timestamp::ZERO + Duration::from_secs(secs);
+            arrivals.on_end(at, reason, Duration::from_secs(lasted));
+        };
+        assert_eq!(named(0), 5000);
+        end(1, CloseReason::BackendReset, 10);
+        end(1, CloseReason::PeerDisconnect, 0);
+        assert_eq!(named(2), 5000, "they played, or left of their own accord");
+        for secs in 10..100 {
+            end(secs, CloseReason::BackendReset, 1);
+            let most = if secs == 10 { 4096 } else { 100 };
+            assert!(named(secs) <= most, "at {secs} s");
+        }
+        assert_eq!(named(109), 5000, "the game server is well again");
     }
 
     /// A game server is back, and so are all its players.

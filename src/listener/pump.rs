@@ -75,10 +75,8 @@ impl Listener {
                 if let Some(peer) = self.peers.get_mut(id) {
                     peer.phase = Phase::Playing;
                     peer.is_seated = true;
-                    if self.terms.is_open {
-                        let ip = peer.remote.ip();
-                        peer.is_one_of_many = self.arrivals.note(turn.now.mono, ip);
-                    }
+                    let (ip, takes_token) = (peer.remote.ip(), !self.terms.is_open);
+                    peer.is_one_of_many = self.arrivals.note(turn.now.mono, ip, takes_token);
                     let took = turn.now.mono.since(peer.since);
                     self.counters.handshake_duration.record_duration(took);
                     peer.log_start(&self.name, target.as_deref(), identity);
@@ -97,6 +95,7 @@ impl Listener {
         peer.counted = None;
         let lasted = turn.now.mono.since(peer.since);
         self.counters.on_close(reason, lasted);
+        self.arrivals.on_end(turn.now.mono, reason, lasted);
         peer.stream.on_session_over(turn.now.mono, &peer.rules);
         self.on_ended(id);
         self.schedule(id);
