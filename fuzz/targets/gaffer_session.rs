@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
-use tidegate_proto::gaffer::wire::{self, Header};
+use tidegate_proto::gaffer::wire::{self, FRAGMENT_BYTES, Header, Record};
 use tidegate_proto::gaffer::{Late, Params, Payload, Session};
-use tidegate_proto::{Event, Now, Session as _, Timestamp};
+use tidegate_proto::{Event, Now, Session as _, Stats, Timestamp};
 
 pub fn run(data: &[u8]) {
+    play(data);
+}
+
+/// What the session counted in the end.
+pub fn play(data: &[u8]) -> Stats {
     let Some((&config, mut data)) = data.split_first() else {
-        return;
+        return Stats::default();
     };
     let params = Params {
         payload: match config % 4 {
@@ -43,7 +48,16 @@ pub fn run(data: &[u8]) {
                     ack_bits: u32::from(length).wrapping_mul(0x0101_0101),
                 };
                 header.emit(&mut datagram);
-                datagram.extend_from_slice(argument);
+                match *argument {
+                    // A fragment that is not the last has more bytes than an input.
+                    [id, index, last, byte, ..] if op % 8 == 2 => {
+                        let whole = [byte; FRAGMENT_BYTES];
+                        let bytes = if index < last { &whole } else { &argument[3..] };
+                        let id = id.into();
+                        wire::emit(Record::Fragment { id, index, last, bytes }, &mut datagram);
+                    }
+                    _ => datagram.extend_from_slice(argument),
+                }
                 session.handle_datagram(now, &mut datagram).ok();
             }
             // The input as it is.
@@ -86,6 +100,7 @@ pub fn run(data: &[u8]) {
             Some(deadline) => assert!(deadline.at > now.mono, "{deadline:?}"),
         }
     }
+    session.stats()
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
@@ -93,5 +108,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
         vec![2, 8, 1, 0, 8, 7, 1, 0, 0, 0, 2, 9, 9, 5, 0, 4, 3, 1, 2, 3, 6, 200, 8, 1, 0],
         vec![2, 8, 6, 1, 0, 1, 0, 1, 7, 8, 6, 1, 0, 0, 0, 1, 8, 5, 0, 5, 0, 8, 1, 4],
         vec![0, 8, 3, 1, 2, 3, 0, 3, 4, 5, 6, 4, 2, 8, 8, 7, 255, 7, 255],
+        // A message in three fragments, out of order, one of them twice; and one in an ordinary record.
+        vec![
+            2, 10, 4, 0, 1, 2, 7, 10, 4, 0, 0, 2, 7, 10, 4, 0, 0, 2, 7, 10, 5, 0, 2, 2, 7, 8, 5, 0, 8, 6, 1, 0, 1, 0,
+            1, 9, 5, 0,
+        ],
     ]
 }

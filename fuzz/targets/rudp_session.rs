@@ -5,11 +5,16 @@ use std::time::Duration;
 
 use tidegate_proto::rudp::wire::{self, Record};
 use tidegate_proto::rudp::{Acceptor, OnMissing, Params};
-use tidegate_proto::{Acceptor as _, Event, Now, Session, Stranger, Timestamp, Verdict};
+use tidegate_proto::{Acceptor as _, Event, Now, Session, Stats, Stranger, Timestamp, Verdict};
 
 pub fn run(data: &[u8]) {
+    play(data);
+}
+
+/// What the session counted in the end.
+pub fn play(data: &[u8]) -> Stats {
     let Some((&config, mut data)) = data.split_first() else {
-        return;
+        return Stats::default();
     };
     let params = Params {
         probe: config & 1 != 0,
@@ -63,6 +68,7 @@ pub fn run(data: &[u8]) {
             drain(session.as_mut(), now, &mut closed);
         }
     }
+    session.map_or_else(Stats::default, |session| session.stats())
 }
 
 fn drain(session: &mut dyn Session, now: Now, closed: &mut bool) {
@@ -87,9 +93,59 @@ fn drain(session: &mut dyn Session, now: Now, closed: &mut bool) {
 }
 
 pub fn seeds() -> Vec<Vec<u8>> {
-    vec![
+    let mut seeds = vec![
         vec![0, 0, 4, 4, 0, 0, 5, 0, 5, 0, 3, 2, 7, 7, 7, 0, 0, 3, 2, 0, 0, 4, 0],
         vec![2, 0, 4, 4, 0, 3, 5, 7, 0, 0, 6, 3, 0, 1, 3, 0, 2, 7, 250, 0, 6, 4, 0, 0, 4, 0, 1],
         vec![1, 0, 1, 0, 7, 0, 0, 6, 3, 0x40, 0, 3, 0x41, 0],
+    ];
+    seeds.extend([0, 2, 4, 6].map(conversation));
+    seeds
+}
+
+/// What makes the session do this with these bytes.
+fn step(op: u8, argument: &[u8]) -> Vec<u8> {
+    [&[op, argument.len() as u8], argument].concat()
+}
+
+/// Messages both ways, a gap that is filled, one whose message is gone, what we said asked for again, more than the inbox
+/// takes, and the end.
+fn conversation(config: u8) -> Vec<u8> {
+    let records = |records: &[Record<'_>]| {
+        let mut datagram = Vec::new();
+        records.iter().for_each(|record| wire::emit(*record, &mut datagram));
+        step(0, &datagram)
+    };
+    let message = |id| Record::Message { id, payload: b"said" };
+    let said = |ids: &[u16]| records(&ids.iter().copied().map(message).collect::<Vec<_>>());
+    let time = [247, 8, 0, 0, 0, 0, 0, 0, 0, 0];
+    let (say, read, admit) = (step(3, b"and heard"), step(4, &[]), step(5, &[]));
+    let asks = records(&[Record::Request(1), Record::Request(0), Record::Request(700)]);
+    let gone = records(&[Record::Missing(10), Record::Missing(11)]);
+    let end = records(&[Record::Corrupt]);
+    let full: Vec<u16> = (13..43).collect();
+    [
+        vec![config],
+        said(&[0]),
+        admit,
+        said(&[1, 2]),
+        say.repeat(3),
+        time.repeat(2),
+        said(&[5, 6]),
+        time.repeat(2),
+        said(&[3, 4, 4]),
+        read.repeat(8),
+        asks,
+        time.repeat(2),
+        said(&[9, 12]),
+        said(&[7, 8]),
+        gone,
+        time.repeat(20),
+        said(&full),
+        said(&full.iter().map(|id| id + 30).collect::<Vec<_>>()),
+        said(&full.iter().map(|id| id + 60).collect::<Vec<_>>()),
+        read.repeat(100),
+        time.to_vec(),
+        end.repeat(2),
     ]
+    .concat()
 }

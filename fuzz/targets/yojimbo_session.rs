@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
+use tidegate_proto::yojimbo::channels::{
+    ChannelLayout, Delivery, FragmentPlace, Layout, MessageType, PacketWriter,
+};
 use tidegate_proto::yojimbo::netcode::wire::{Kind, Prefix};
-use tidegate_proto::yojimbo::reliable::Header;
+use tidegate_proto::yojimbo::reliable::{Header, Limits};
 use tidegate_proto::yojimbo::{Params, Session};
-use tidegate_proto::{AckPolicy, Event, Now, Session as _, Timestamp, Way};
+use tidegate_proto::{AckPolicy, Event, Now, Session as _, Stats, Timestamp, Way};
 
 const PROTOCOL_ID: u64 = 1;
 const TAG: [u8; 16] = [0; 16];
@@ -29,9 +32,42 @@ struct Fuzzed {
     datagram_max: usize,
 }
 
+/// A packet of an input is at most 255 bytes: too short for the default layout's fragments but the last. So in half of the
+/// sessions those of packets and of blocks are short enough to be put together.
+fn layout(config: u8) -> Layout {
+    if config & 32 == 0 {
+        return Layout::default();
+    }
+    let reliable = ChannelLayout {
+        block_bytes_max: 200,
+        block_fragment_size: 32,
+        receive_window: 64,
+        ..ChannelLayout::new(Delivery::ReliableOrdered)
+    };
+    let unreliable = ChannelLayout::new(Delivery::UnreliableUnordered);
+    let layout = Layout::new(
+        vec![reliable, unreliable],
+        vec![MessageType::Bytes { min: 0, max: 400 }, MessageType::Block],
+        SHORT,
+    );
+    layout.expect("the layout above is fine")
+}
+
+const SHORT: Limits = Limits {
+    packet_bytes_max: 512,
+    fragment_size: 64,
+    fragments_max: 8,
+    fragment_above: 128,
+};
+
 pub fn run(data: &[u8]) {
+    play(data);
+}
+
+/// What the session counted in the end.
+pub fn play(data: &[u8]) -> Stats {
     let Some((&config, mut data)) = data.split_first() else {
-        return;
+        return Stats::default();
     };
     let mut fuzzed = Fuzzed::new(config);
     while let Some((&op, rest)) = data.split_first() {
@@ -41,6 +77,7 @@ pub fn run(data: &[u8]) {
         fuzzed.step(op, length, argument);
         fuzzed.drain();
     }
+    fuzzed.session.stats()
 }
 
 impl Fuzzed {
@@ -48,7 +85,7 @@ impl Fuzzed {
         let params = Params {
             ack: [AckPolicy::Queued, AckPolicy::Strict][usize::from(config & 1)],
             inbox_max: 4096,
-            ..Params::default()
+            ..Params::new(layout(config), Default::default())
         };
         // Half of them take and send datagrams and a cipher beyond the standard, some without having
         // heard such a datagram.
@@ -203,6 +240,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
         long_acks(),
         long_fragments(),
         probe_beside_a_block(),
+        messages_and_a_gap(),
+        a_full_inbox(),
+        a_block_in_fragments(),
+        a_packet_in_fragments(),
+        a_gap_for_ever(),
         // First fragments of ever new packets, and a stranger's noise.
         vec![
             0, 2, 12, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 2, 12, 1, 1, 0, 0, 3, 0, 1, 0, 0, 0, 0,
@@ -250,5 +292,96 @@ fn probe_beside_a_block() -> Vec<u8> {
     input.extend([1; 93]);
     input.extend([72, 1, 0, 255, 3, 0, 0, 0, 1, 0, 64, 1, 0, 255, 2, 0, 0]);
     input.extend([255, 4, 0, 0, 0, 0, 255, 3, 0, 0, 0]);
+    input
+}
+
+/// What makes the session do this with these bytes.
+fn step(op: u8, argument: &[u8]) -> Vec<u8> {
+    [&[op, argument.len() as u8], argument].concat()
+}
+
+/// The next packet, with these empty messages on the reliable channel.
+fn messages(config: u8, ids: &[u16]) -> Vec<u8> {
+    let (layout, mut packet) = (layout(config), Vec::new());
+    let mut writer = PacketWriter::new(&layout, &mut packet);
+    writer.reliable(0, ids.iter().copied());
+    ids.iter().for_each(|_| writer.message(0, (&[], &[])));
+    writer.finish();
+    step(64, &packet)
+}
+
+const READ: [u8; 2] = [6, 0];
+
+/// In one packet and in several, behind a gap, known, and in an entry after another of the same channel.
+fn messages_and_a_gap() -> Vec<u8> {
+    let (layout, mut twice) = (layout(0), Vec::new());
+    let mut writer = PacketWriter::new(&layout, &mut twice);
+    for id in [7, 8] {
+        writer.reliable(0, [id].into_iter());
+        writer.message(0, (b"twice", &[]));
+    }
+    writer.finish();
+    let packets = [&[0, 1, 2][..], &[5, 6], &[3], &[4, 5], &[0]];
+    let packets = packets.map(|ids| messages(0, ids)).concat();
+    [vec![0], packets, READ.to_vec(), step(64, &twice), READ.to_vec()].concat()
+}
+
+/// A packet that is refused, and taken once there is room.
+fn a_full_inbox() -> Vec<u8> {
+    let ids: Vec<u16> = (0..70).collect();
+    let refused = messages(0, &[70]);
+    [vec![0], messages(0, &ids), refused.clone(), READ.to_vec(), refused, READ.to_vec()].concat()
+}
+
+/// The fragments of a block, out of order.
+fn a_block_in_fragments() -> Vec<u8> {
+    let layout = layout(32);
+    let mut input = vec![32];
+    for index in [1, 0, 2, 2, 3] {
+        let mut packet = Vec::new();
+        let mut writer = PacketWriter::new(&layout, &mut packet);
+        let place = FragmentPlace {
+            channel: 0,
+            id: 0,
+            count: 4,
+            index,
+        };
+        let length = if index == 3 { 5 } else { 32 };
+        writer.fragment(place, 1, (&[index as u8; 32][..length], &[]));
+        writer.finish();
+        input.extend(step(64, &packet));
+    }
+    [input, READ.to_vec()].concat()
+}
+
+/// A packet that comes in fragments, and one of which a fragment is missing for too long.
+fn a_packet_in_fragments() -> Vec<u8> {
+    let layout = layout(32);
+    let mut packet = Vec::new();
+    let mut writer = PacketWriter::new(&layout, &mut packet);
+    writer.reliable(0, [0].into_iter());
+    writer.message(0, (&[7; 150], &[]));
+    writer.finish();
+    let mut input = vec![32];
+    for (sequence, index) in [(0, 1), (1, 0), (0, 0), (0, 2), (1, 2)] {
+        let mut datagram = Vec::new();
+        let (ack, ack_bits) = (u16::MAX, 0);
+        let header = Header { sequence, ack, ack_bits };
+        SHORT.emit(header, &packet, index, &mut datagram);
+        input.extend(step(2, &datagram));
+    }
+    input.extend(READ);
+    (0..10).for_each(|_| input.extend(step(247, &[0; 8])));
+    input
+}
+
+/// A message that never comes, while the peer is heard four times a second.
+fn a_gap_for_ever() -> Vec<u8> {
+    let mut input = vec![0];
+    input.extend(messages(0, &[1]));
+    for _ in 0..130 {
+        input.extend(step(247, &[0; 8]));
+        input.extend(step(3, &[0; 8]));
+    }
     input
 }
