@@ -526,6 +526,52 @@ fn a_backend_may_write_byte_by_byte() {
     }
 }
 
+/// Nanoseconds of processor time that the worker has taken.
+fn worked(relay: &Relay) -> u64 {
+    let (tell, told) = channel();
+    relay.tell(Command::Visit(Box::new(move |_, _| {
+        let times = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        tell.send(times).unwrap();
+    })));
+    let times = told.recv_timeout(PATIENCE).unwrap();
+    times.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Half of a long frame waits for the rest, which comes byte by byte, while the player plays on. What waits stays where it
+/// is: to copy it each time would take from everybody on the worker.
+#[test]
+fn half_a_frame_takes_no_time_of_others() {
+    const HALF: usize = 16 << 20;
+    let setup = Setup {
+        framing: Framing::U32Be,
+        max_message: 2 * HALF,
+        ..Setup::default()
+    };
+    let (mut relay, mut client, mut stream) = seated(setup);
+    stream.set_nodelay(true).unwrap();
+    let mut plays = |relay: &Relay, stream: &mut TcpStream| {
+        let before = worked(relay);
+        for _ in 0..100 {
+            stream.write_all(&[7]).unwrap();
+            client.send(b"I move");
+            client.run_until("taken", |client| client.unacked() == 0);
+        }
+        worked(relay) - before
+    };
+    let length = 2 * HALF as u32;
+    stream.write_all(&length.to_be_bytes()).unwrap();
+    let with_little = plays(&relay, &mut stream);
+    stream.write_all(&vec![7; HALF]).unwrap();
+    relay.wait_for("half of it", |counters| {
+        counters.targets[0].bytes_received >= HALF as u64
+    });
+    let with_half = plays(&relay, &mut stream);
+    assert!(
+        with_half < 10 * with_little,
+        "{with_half} ns, and {with_little} ns before"
+    );
+}
+
 /// A frame that no peer could take ends the session as soon as its length is known.
 #[test]
 fn an_oversize_frame_ends_the_session() {

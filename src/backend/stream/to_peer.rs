@@ -38,6 +38,16 @@ impl ToPeer {
         self.rest = buffer;
     }
 
+    /// Keeps what is behind the first bytes of a buffer, which went: where it is, unless something went.
+    fn keep_behind(&mut self, mut buffer: Vec<u8>, went: usize) {
+        if went == 0 {
+            self.rest = buffer;
+        } else {
+            let left = buffer.split_off(went);
+            self.keep(buffer, &left);
+        }
+    }
+
     /// Nothing more is sent: lets go of all bytes.
     pub(super) fn clear(&mut self) {
         (self.rest, self.taken, self.searched) = (Vec::new(), 0, 0);
@@ -54,6 +64,14 @@ impl Stream {
         if forwarded == Forwarded::NoRoom {
             (self.to_peer.rest, self.to_peer.taken) = (rest, at);
             return self.blocked(side);
+        }
+        if at < rest.len() && !self.readiness.readable {
+            // The peer was heard, and the backend was not.
+            (self.to_peer.rest, self.to_peer.taken) = (rest, at);
+            return self.after_read(side, forwarded);
+        }
+        if rest.len() - at > LONG_REST {
+            return self.read_on(side, rest, at);
         }
         let mut buffer = std::mem::take(&mut side.scratch.read);
         let mut end = rest.len() - at;
@@ -76,6 +94,25 @@ impl Stream {
         }
         self.to_peer.keep(rest, &buffer[at..end]);
         side.scratch.read = buffer;
+        self.after_read(side, forwarded)
+    }
+
+    /// Reads more of a long frame, behind what is here of it: a backend may write byte by byte, and the rest must not move for
+    /// each of them.
+    fn read_on(&mut self, side: &mut Side<'_>, mut rest: Vec<u8>, mut at: usize) -> Pumped {
+        let mut buffer = std::mem::take(&mut side.scratch.read);
+        let mut budget = READ_BYTES;
+        let read_bytes = side.codec().read_bytes(READ_BYTES);
+        let mut forwarded = Forwarded::NeedsMore;
+        while forwarded == Forwarded::NeedsMore && self.readiness.readable && budget > 0 {
+            let wanted = read_bytes.min(side.room_left.max(READ_BYTES_LEAST));
+            let count = self.fill(&mut buffer[..wanted]);
+            budget = budget.saturating_sub(count);
+            rest.extend_from_slice(&buffer[..count]);
+            forwarded = self.forward(side, &rest, &mut at);
+        }
+        side.scratch.read = buffer;
+        self.to_peer.keep_behind(rest, at);
         self.after_read(side, forwarded)
     }
 
@@ -291,6 +328,9 @@ pub(super) const READ_BYTES: usize = 64 * 1024;
 
 /// One read of a stream whose session has hardly room. A few small frames; a large one takes several.
 const READ_BYTES_LEAST: usize = 2 * 1024;
+
+/// What is copied for each read, and no more. Most frames are shorter, and so are read in one piece.
+const LONG_REST: usize = 8 * 1024;
 
 /// A buffer may be so much longer than what waits in it.
 const SLACK: usize = 4;
