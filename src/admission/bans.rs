@@ -1,6 +1,6 @@
 //! Bans with an end, by address range and by client id.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -10,9 +10,8 @@ use tidegate_proto::Timestamp;
 #[derive(Clone, Debug, Default)]
 pub struct Bans {
     ranges: HashMap<IpNet, Ends>,
-    /// How many ranges there are of each length: a look-up tries each length in use, which are few,
-    /// instead of each range.
-    lengths: BTreeMap<u8, usize>,
+    /// The lengths that ranges have or had: a look-up tries each of them, which are few, instead of each range.
+    lengths: BTreeSet<u8>,
     /// `Timestamp::MAX` is for good.
     clients: HashMap<u64, Timestamp>,
 }
@@ -58,17 +57,11 @@ impl Bans {
     /// Those that somebody ordered, without those for what peers did.
     #[must_use]
     pub fn ordered(&self) -> Self {
-        let mut ordered = Self {
-            clients: self.clients.clone(),
-            ..Self::default()
-        };
-        for (range, ends) in &self.ranges {
-            if ends.ordered > Timestamp::ZERO {
-                let struck = Timestamp::ZERO;
-                ordered.ranges.insert(*range, Ends { struck, ..*ends });
-                *ordered.lengths.entry(range.prefix_len()).or_default() += 1;
-            }
-        }
+        let mut ordered = self.clone();
+        ordered.ranges.retain(|_, ends| {
+            ends.struck = Timestamp::ZERO;
+            ends.ordered > Timestamp::ZERO
+        });
         ordered
     }
 
@@ -80,11 +73,8 @@ impl Bans {
         if !self.ranges.contains_key(&range) {
             self.make_room(now)?;
         }
-        let lengths = &mut self.lengths;
-        Ok(self.ranges.entry(range).or_insert_with(|| {
-            *lengths.entry(range.prefix_len()).or_default() += 1;
-            Ends::default()
-        }))
+        self.lengths.insert(range.prefix_len());
+        Ok(self.ranges.entry(range).or_default())
     }
 
     /// Bans a client id, for protocols that know one.
@@ -105,12 +95,7 @@ impl Bans {
 
     /// Lifts the ban of exactly this range.
     pub fn unban(&mut self, range: IpNet) -> bool {
-        let range = range.trunc();
-        let was = self.ranges.remove(&range).is_some();
-        if was {
-            forget(&mut self.lengths, range.prefix_len());
-        }
-        was
+        self.ranges.remove(&range.trunc()).is_some()
     }
 
     /// Lifts the ban of a client id.
@@ -124,7 +109,7 @@ impl Bans {
             return false;
         }
         let ip = ip.to_canonical();
-        self.lengths.keys().any(|length| {
+        self.lengths.iter().any(|length| {
             IpNet::new(ip, *length)
                 .ok()
                 .and_then(|range| self.ranges.get(&range.trunc()))
@@ -139,14 +124,7 @@ impl Bans {
 
     /// Forgets bans that are over.
     pub fn expire(&mut self, now: Timestamp) {
-        let lengths = &mut self.lengths;
-        self.ranges.retain(|range, ends| {
-            let stays = ends.last() > now;
-            if !stays {
-                forget(lengths, range.prefix_len());
-            }
-            stays
-        });
+        self.ranges.retain(|_, ends| ends.last() > now);
         self.clients.retain(|_, end| *end > now);
     }
 
@@ -187,15 +165,6 @@ impl Bans {
             return Err(BanError::Full);
         }
         Ok(())
-    }
-}
-
-fn forget(lengths: &mut BTreeMap<u8, usize>, length: u8) {
-    if let Some(count) = lengths.get_mut(&length) {
-        *count -= 1;
-        if *count == 0 {
-            lengths.remove(&length);
-        }
     }
 }
 
