@@ -286,6 +286,24 @@ fn buckets_are_used_until_they_are_full_again() {
     assert_eq!(admission.counters(at(2_000)).buckets_used, 0);
 }
 
+/// How often it happens tells an operator that the table is too small.
+#[test]
+fn who_meets_the_bucket_of_another_is_counted() {
+    let [one, other] = ["192.0.2.1:5000", "198.51.100.1:5000"].map(source);
+    let params = Params {
+        table_size: 1,
+        ..params()
+    };
+    let mut admission = Admission::new(&params);
+    let mut shared = |now, from| {
+        allow(&mut admission, at(now), from).ok();
+        admission.counters(at(now)).buckets_shared
+    };
+    assert_eq!([shared(0, one), shared(0, one)], [0, 0], "its own");
+    assert_eq!([shared(0, other), shared(0, other)], [1, 1]);
+    assert_eq!(shared(60_000, one), 1, "it is full again: nobody's");
+}
+
 #[test]
 fn bans_end() {
     let mut admission = Admission::new(&params());
@@ -327,11 +345,17 @@ fn bans_are_bounded_and_expired_ones_make_room() {
         bans.ban(at(0), range(index), Some(at(1_000))).unwrap();
     }
     assert_eq!(bans.ban(at(500), range(70_000), None), Err(BanError::Full));
+    assert_eq!(bans.ban_client(at(500), 7, None), Err(BanError::Full));
     let later = Some(at(1_001));
     bans.ban(at(500), range(7), later)
         .expect("it takes no more room than before");
     bans.ban(at(1_000), range(70_000), None).unwrap();
     assert_eq!(bans.ranges(), [(range(7), later), (range(70_000), None)]);
+    for client in 2..65_536 {
+        bans.ban_client(at(1_000), client, None).unwrap();
+    }
+    assert_eq!(bans.ban_client(at(1_000), 1, None), Err(BanError::Full));
+    assert_eq!(bans.ban_client(at(1_000), 2, None), Ok(()), "as before");
 }
 
 #[test]
@@ -344,7 +368,7 @@ fn a_ban_of_a_continent_is_refused() {
     }
 }
 
-/// Ranges of one length are looked up together, until the last of them is lifted or over.
+/// Ranges of one length are looked up together.
 #[test]
 fn the_end_of_one_ban_leaves_the_others() {
     let mut bans = Bans::default();
@@ -375,8 +399,15 @@ fn clients_are_banned_by_id() {
     bans.ban_client(at(0), 7, Some(at(10))).unwrap();
     assert!(bans.covers_client(at(9), 7) && !bans.covers_client(at(9), 8));
     assert!(!bans.covers_client(at(10), 7));
-    assert_eq!(bans.clients(), [(7, Some(at(10)))]);
-    assert!(bans.unban_client(7) && bans.is_empty());
+    for until in [30, 20] {
+        bans.ban_client(at(0), 7, Some(at(until))).unwrap();
+    }
+    bans.ban_client(at(0), 6, None).unwrap();
+    let both = [(6, None), (7, Some(at(30)))];
+    assert_eq!(bans.clients(), both, "the later end counts");
+    bans.expire(at(29));
+    assert!(bans.unban_client(7) && bans.unban_client(6) && bans.is_empty());
+    assert!(!bans.unban_client(7));
 }
 
 #[test]

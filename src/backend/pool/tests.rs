@@ -127,6 +127,25 @@ fn a_target_that_ends_many_streams_is_suspected_unless_it_drains() {
     }
 }
 
+/// Players come and go all the time, and a match that is over sends some home. Once is enough for one check.
+#[test]
+fn streams_that_end_are_many_when_they_are_over_ten_and_a_third_of_all() {
+    for (streams, just_enough) in [(3, 11), (30, 11), (90, 31)] {
+        let pool = pool(Balance::First, 1);
+        pool.set_checked(true);
+        check(&pool, 0, |_| true);
+        let picks = (0..streams).map(|_| pool.pick(at(0), None, None).unwrap().0);
+        let pick = picks.last().unwrap();
+        let suspected = |ended: u32| {
+            (0..ended).for_each(|_| pool.on_ended(pick));
+            pool.take_suspicion(pick)
+        };
+        let answers = [just_enough - 1, just_enough - 1, just_enough].map(suspected);
+        assert_eq!(answers, [false, false, true], "of {streams}");
+        assert!(!suspected(0), "told once");
+    }
+}
+
 /// Only answers in a row turn a target, but for the first: nobody was there before, or nobody has looked again.
 #[test]
 fn a_target_turns_after_answers_in_a_row() {
