@@ -143,6 +143,10 @@ fn streams_that_end_are_many_when_they_are_over_ten_and_a_third_of_all() {
         let answers = [just_enough - 1, just_enough - 1, just_enough].map(suspected);
         assert_eq!(answers, [false, false, true], "of {streams}");
         assert!(!suspected(0), "told once");
+        (0..just_enough).for_each(|_| pool.on_ended(pick));
+        pool.set_checked(false);
+        pool.set_checked(true);
+        assert!(!suspected(0), "nobody was there to be asked");
     }
 }
 
@@ -171,6 +175,8 @@ fn a_target_turns_after_answers_in_a_row() {
     pool.set_checked(false);
     pool.set_checked(true);
     assert_eq!(ups(&[ill]), [false], "what was found before says nothing");
+    pool.set_checked(true);
+    assert!(!pool.states()[0].up, "checks that go on are not forgotten");
 }
 
 #[test]
@@ -183,6 +189,26 @@ fn balances_differ() {
     assert_eq!(second.target, 1);
     least.on_closed(second);
     assert_eq!(picks(&least, 1), [1]);
+}
+
+/// Otherwise newcomers would be sent elsewhere for ever.
+#[test]
+fn who_could_not_connect_is_no_stream() {
+    let least = pool(Balance::LeastPeers, 2);
+    let (first, _) = least.pick(at(0), None, None).unwrap();
+    least.on_failed(at(0), first);
+    assert_eq!(picks(&least, 2), [0, 1]);
+}
+
+/// Name servers turn the order of their answers, and may give an address twice.
+#[test]
+fn the_order_of_an_answer_moves_nobody() {
+    let pool = named(Balance::First, &["10.0.0.2:7000", "10.0.0.1:7000"]);
+    assert_eq!(addresses(&pool, 1), ["10.0.0.1:7000"]);
+    let turned = ["10.0.0.2:7000", "10.0.0.1:7000", "10.0.0.2:7000"];
+    set(&pool, &turned);
+    assert_eq!(addresses(&pool, 1), ["10.0.0.1:7000"]);
+    assert_eq!(pool.choices(), 2);
 }
 
 #[test]
@@ -397,16 +423,18 @@ fn whoever_cannot_connect_has_the_name_looked_up() {
 fn whoever_has_failed_is_told_of_once_and_so_is_the_target() {
     let pool = named(Balance::First, &["10.0.0.1:7000", "10.0.0.2:7000"]);
     let fail = |pick| {
-        let turned = (0..6).filter_map(|_| pool.on_failed(at(0), pick));
-        turned.collect::<Vec<_>>()
+        let turned = (1..=9).map(|nth| (nth, pool.on_failed(at(0), pick)));
+        let mut turned = turned.filter_map(|(nth, turned)| Some((nth, turned?)));
+        let (nth, one) = turned.next().unwrap();
+        assert_eq!((nth, turned.next()), (BREAKER_FAILURES, None));
+        one
     };
     let (one, _) = address(&pool, None);
     let (other, _) = address(&pool, Some(one));
     let turned = fail(one);
-    assert_eq!(turned.len(), 1);
-    assert_eq!((turned[0].up, turned[0].whole), (false, false));
+    assert_eq!((turned.up, turned.whole), (false, false));
     let turned = fail(other);
-    assert_eq!((turned[0].up, turned[0].whole), (false, true));
+    assert_eq!((turned.up, turned.whole), (false, true));
     let turned = pool.on_connected(one).unwrap();
     assert_eq!((turned.up, turned.whole), (true, true));
     assert_eq!(turned.address.unwrap().to_string(), "10.0.0.1:7000");
