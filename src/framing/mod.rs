@@ -248,6 +248,7 @@ impl FrameCodec {
 
     fn decode_line(&self, searched: usize, buffer: &[u8]) -> Result<Option<Decoded>, FrameError> {
         let prefix = usize::from(self.channel_byte);
+        // A newline in here ends a message that is not too long.
         let longest = &buffer[..buffer.len().min(self.max_frame())];
         let new = longest.get(searched..).unwrap_or_default();
         let Some(end) = new.iter().position(|&byte| byte == b'\n') else {
@@ -261,7 +262,6 @@ impl FrameCodec {
         if end < prefix {
             return Err(FrameError::MissingChannel);
         }
-        self.check_size((end - prefix) as u64)?;
         Ok(Some(Decoded {
             consumed: end + 1,
             channel: self.channel_at(buffer, 0),

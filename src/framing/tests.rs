@@ -62,6 +62,8 @@ fn varint_lengths_grow_by_seven_bits() {
         3..6,
         "a padded length is taken"
     );
+    let longest = varint.decode(&[0xff, 0xff, 0xff, 0xff, 0x0f]).unwrap_err();
+    assert!(matches!(longest, FrameError::TooLong { size, .. } if size == u64::from(u32::MAX)));
     for endless in [&[0x80; 5][..], &[0xff, 0xff, 0xff, 0xff, 0x1f]] {
         assert_eq!(varint.decode(endless), Err(FrameError::VarintTooLong));
     }
