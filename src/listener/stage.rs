@@ -99,6 +99,30 @@ mod tests {
     }
 
     #[test]
+    fn who_is_told_to_go_is_not_kept_waiting() {
+        let cases = [
+            (Stage::Serving, true, false),
+            (Stage::Draining, false, false),
+            (Stage::Ending, false, true),
+            (RETIRING, false, true),
+        ];
+        for (stage, takes_newcomers, is_ending) in cases {
+            assert_eq!(stage.takes_newcomers(), takes_newcomers, "{stage:?}");
+            assert_eq!(stage.is_ending(), is_ending, "{stage:?}");
+            let at_once = if is_ending { usize::MAX } else { 7 };
+            assert_eq!(stage.partings(7), at_once, "{stage:?}");
+            let mut ended = stage;
+            ended.end();
+            let end = if stage == RETIRING {
+                RETIRING
+            } else {
+                Stage::Ending
+            };
+            assert_eq!(ended, end, "{stage:?}");
+        }
+    }
+
+    #[test]
     fn whoever_outstays_the_grace_is_ended_once() {
         let ends = Timestamp::from_millis(5);
         let mut stage = Stage::Retiring { ends, ended: false };

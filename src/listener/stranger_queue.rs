@@ -125,6 +125,23 @@ mod tests {
         assert!(!queue.takes_more_of(from(1).from), "it had its turn");
     }
 
+    /// Those who have not been heard have the other half.
+    #[test]
+    fn who_waits_may_say_nothing_more_in_a_queue_that_is_half_full() {
+        for (length, half) in [(1, DATAGRAMS_MAX / 2), (2_560, BYTES_MAX / 2 / 2_560)] {
+            let mut queue = StrangerQueue::default();
+            // Places that were used before count for nothing.
+            while queue.take_in(from(1), &vec![0; length]) {}
+            while queue.next().is_some() {}
+            for port in 1..half as u16 {
+                assert!(queue.take_in(from(port), &vec![0; length]));
+            }
+            assert!(queue.takes_more_of(from(1).from), "{length} bytes each");
+            assert!(queue.take_in(from(0), &vec![0; length]));
+            assert!(!queue.takes_more_of(from(1).from), "{length} bytes each");
+        }
+    }
+
     #[test]
     fn no_more_wait_than_there_is_room_for() {
         let mut queue = StrangerQueue::default();
@@ -138,5 +155,6 @@ mod tests {
         assert_eq!(fill(0), DATAGRAMS_MAX, "an empty one takes a place too");
         assert_eq!(fill(1_078), DATAGRAMS_MAX);
         assert_eq!(fill(65_507), BYTES_MAX / 65_507);
+        assert_eq!(fill(BYTES_MAX), 1, "to the last byte");
     }
 }

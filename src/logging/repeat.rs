@@ -166,6 +166,27 @@ mod tests {
         assert_eq!(said, 512);
     }
 
+    /// But for those of which something has to be told yet.
+    #[test]
+    fn kinds_of_which_nothing_was_said_for_a_window_make_room() {
+        let mut repeats = Repeats::new(Duration::from_secs(10));
+        let start = clock::now();
+        let mut judge = |secs, n: u32| {
+            let now = start + Duration::from_secs(secs);
+            repeats.judge(now, kind(&format!("{n}")), 1, 0)
+        };
+        for n in 0..512 {
+            assert_eq!(judge(u64::from(n) / 511, n), said(0));
+        }
+        assert_eq!(judge(1, 0), Verdict::HoldBack, "for the second time");
+        assert_eq!(judge(9, 512), Verdict::HoldBack, "no room");
+        for n in 512..1_022 {
+            assert_eq!(judge(10, n), said(0), "{n}");
+        }
+        assert_eq!(judge(10, 1_022), Verdict::HoldBack, "no room");
+        assert_eq!(judge(10, 0), said(1), "it was not forgotten");
+    }
+
     #[test]
     fn a_window_has_as_many_lines_as_are_allowed() {
         let mut repeats = Repeats::new(Duration::from_secs(10));
