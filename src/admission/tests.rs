@@ -315,6 +315,8 @@ fn bans_end() {
     assert_eq!(allow(&mut admission, at(60_000), from), Ok(()));
     assert_eq!(admission.counters(at(60_000)).bans, 0);
     admission.ban(at(0), range, None).unwrap();
+    admission.ban_client(at(0), 7, None).unwrap();
+    assert_eq!(admission.counters(at(0)).bans_by_operator, 3, "as ordered");
     assert_eq!(
         allow(&mut admission, at(1 << 40), from),
         Err(Reject::Banned)

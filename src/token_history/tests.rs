@@ -209,9 +209,14 @@ fn a_link_is_not_followed_and_a_pipe_not_waited_for() {
 fn a_file_that_cannot_be_written_anew_is_not_believed() {
     let scene = Scene::new("old");
     scene.open(2_000).0.record(at(2_001), token(1, 2_031));
-    fs::create_dir(scene.file().with_extension("tokens.new")).unwrap();
-    let (_, past) = scene.open(2_010);
+    let in_the_way = scene.file().with_extension("tokens.new");
+    fs::create_dir(&in_the_way).unwrap();
+    let (mut history, past) = scene.open(2_010);
     assert_eq!((past.since, past.used.len()), (2_010, 1));
+    fs::remove_dir(in_the_way).unwrap();
+    history.record(at(2_020), token(2, 2_050));
+    let (_, past) = scene.open(2_021);
+    assert_eq!((past.since, past.used.len()), (2_010, 2), "nor later");
 }
 
 /// A file with a hole would be believed, so it goes, and comes back whole.
@@ -257,17 +262,19 @@ fn a_directory_that_is_not_there_is_no_obstacle() {
     assert_eq!(scene.given_up(), 0, "its listener went");
 }
 
-/// The file itself was not looked at: it is neither damaged nor what keeps the process from it.
+/// The file itself was not looked at: it is neither damaged nor what keeps the process from it, and may be another's.
 #[test]
 fn a_lock_that_cannot_be_opened_is_named() {
     let scene = Scene::new("unopened");
     fs::create_dir(scene.directory.path.join("game.lock")).unwrap();
+    fs::write(scene.file(), "precious").unwrap();
     let error = scene.directory.claim("game").unwrap_err();
     assert!(error.to_string().contains("game.lock"), "{error}");
     assert_eq!(Verdict::of_unclaimed(&error).label(), "no lock");
     let (_, past) = scene.open(2_000);
     assert_eq!(past, Past::unknown(2_000));
     assert_eq!(scene.failures(), 1, "told once");
+    assert_eq!(fs::read(scene.file()).unwrap(), b"precious");
 }
 
 #[test]
