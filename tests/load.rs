@@ -48,18 +48,12 @@ impl Place {
 
     /// A yojimbo server with the key in `netcode.key`, and these lines more in its listener and its
     /// backend.
-    fn serve_yojimbo(&self, name: &str, listener: &str, backend: &str) -> Program {
-        self.serve_yojimbo_before(echo_server(), name, listener, backend)
+    fn serve_yojimbo(&self, listener: &str, backend: &str) -> Program {
+        self.serve_yojimbo_before(echo_server(), listener, backend)
     }
 
     /// A yojimbo server in front of this backend.
-    fn serve_yojimbo_before(
-        &self,
-        target: SocketAddr,
-        name: &str,
-        listener: &str,
-        backend: &str,
-    ) -> Program {
+    fn serve_yojimbo_before(&self, target: SocketAddr, listener: &str, backend: &str) -> Program {
         let config = format!(
             r#"
             version = 1
@@ -69,7 +63,7 @@ impl Place {
             protocol = "yojimbo"
             bind = ["127.0.0.1:0"]
             backend = "echo"
-            netcode = {{ key_file = "netcode.key" }}
+            netcode.key_file = "netcode.key"
             {listener}
             [backend.echo]
             targets = ["tcp://{target}"]
@@ -77,8 +71,8 @@ impl Place {
             {backend}
             "#
         );
-        self.write(name, &config);
-        self.start(&["serve", "--config", name])
+        self.write("serve.toml", &config);
+        self.start(&["serve", "--config", "serve.toml"])
     }
 
     /// A tunnel to this server in `tunnel.toml`, with these other words of its table.
@@ -90,7 +84,7 @@ impl Place {
             listen = ["tcp://127.0.0.1:0"]
             remote = "{server}"
             framing = "u16be"
-            netcode = {{ key_file = "netcode.key" }}
+            netcode.key_file = "netcode.key"
             {words}
             "#
         );
@@ -218,7 +212,7 @@ fn unreliable_messages_are_counted_apart() {
     let place = Place::new("unreliable");
     place.write_key("netcode.key", "11");
     let any = r#"public_addresses = ["any"]"#;
-    let serve = place.serve_yojimbo("serve.toml", any, "channel_byte = true");
+    let serve = place.serve_yojimbo(any, "channel_byte = true");
     let lossy = Lossy::start(serve.address(), bad_network(), 17);
     let dial = dial("yojimbo", lossy.address);
     let load = format!("{dial} --clients 10 --rate 40 --unreliable 50 --ramp 100ms --for 3s");
@@ -379,7 +373,7 @@ fn who_was_denied_and_tried_again_was_not_met_with_silence() {
     place.write_key("netcode.key", "11");
     let slow =
         "connect_attempts = 2\nretry_backoff = [\"2s\", \"2s\"]\nhealth = { kind = \"off\" }";
-    let serve = place.serve_yojimbo_before(closed, "server.toml", "", slow);
+    let serve = place.serve_yojimbo_before(closed, "", slow);
     let dial = dial("yojimbo", serve.address());
     // Denied after one to two seconds, dialled again a second later, and denied again after three at the earliest.
     let (code, result, _) = place.load(&format!(
@@ -441,7 +435,7 @@ fn a_public_address_that_differs_is_named_in_the_servers_log() {
     let place = Place::new("elsewhere");
     place.write_key("netcode.key", "33");
     let address = r#"public_addresses = ["203.0.113.7:40000"]"#;
-    let serve = place.serve_yojimbo("serve.toml", address, "");
+    let serve = place.serve_yojimbo(address, "");
     let dial = dial("yojimbo", serve.address());
     let (code, result, _) = place.load(&format!("{dial} --clients 2 {BRIEFLY}"));
     assert_eq!(code, 69, "{result}");
@@ -462,7 +456,7 @@ fn a_layout_that_differs_is_named_in_the_servers_log() {
     let place = Place::new("layout");
     place.write_key("netcode.key", "33");
     let any = r#"public_addresses = ["any"]"#;
-    let serve = place.serve_yojimbo("serve.toml", any, "");
+    let serve = place.serve_yojimbo(any, "");
     let unreliable = r#"
         [[tunnel.home.yojimbo.channel]]
         type = "unreliable-unordered"
@@ -486,7 +480,7 @@ fn fragments_of_another_size_are_named_in_the_servers_log() {
     let place = Place::new("fragments");
     place.write_key("netcode.key", "33");
     let any = r#"public_addresses = ["any"]"#;
-    let serve = place.serve_yojimbo("serve.toml", any, "");
+    let serve = place.serve_yojimbo(any, "");
     // With datagrams as short as a standard client's, which has no others.
     let sizes = r#"yojimbo = { packet_fragment_size = "512B", path_mtu_max = "1280B" }"#;
     place.write_tunnel(serve.address(), sizes);
@@ -508,27 +502,12 @@ fn fragments_of_another_size_are_named_in_the_servers_log() {
 fn strikes_keep_an_address_out_of_every_worker() {
     let place = Place::new("strikes");
     place.write_key("netcode.key", "33");
-    let echo = echo_server();
-    let config = format!(
-        r#"
-        version = 1
-        [runtime]
-        workers = 2
-        [admin]
-        listen = ""
-        [listener.game]
-        bind = ["127.0.0.1:0"]
+    let strikes = r#"
         public_addresses = ["any"]
-        backend = "echo"
-        netcode = {{ key_file = "netcode.key" }}
-        limits = {{ strikes = {{ limit = 10, window = "1h", ban = "1h" }} }}
-        [backend.echo]
-        targets = ["tcp://{echo}"]
-        framing = "u16be"
-        "#
-    );
-    place.write("strikes.toml", &config);
-    let serve = place.start(&["serve", "--config", "strikes.toml"]);
+        limits = { strikes = { limit = 10, window = "1h", ban = "1h" } }
+        "#;
+    let serve = place.serve_yojimbo(strikes, "[runtime]\nworkers = 2");
+    let config = std::fs::read_to_string(place.path("serve.toml")).unwrap();
     let address = serve.address();
     place.write_other_layout(address, "");
     place.load(&format!("--config tunnel.toml --clients 12 {BRIEFLY}"));
@@ -549,7 +528,7 @@ fn strikes_keep_an_address_out_of_every_worker() {
 
     let arena =
         "[listener.arena]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"echo\"\n";
-    place.write("strikes.toml", format!("{config}\n{arena}"));
+    place.write("serve.toml", format!("{config}\n{arena}"));
     serve.signal("HUP");
     let line = serve.logged_where("listening", |line| line["listener"] == "arena");
     let added = line["address"].as_str().unwrap();
@@ -559,7 +538,7 @@ fn strikes_keep_an_address_out_of_every_worker() {
 
     let bind = "bind = [\"127.0.0.1:0\"]";
     let wider = config.replacen(bind, "bind = [\"127.0.0.1:0\", \"127.0.0.2:0\"]", 1);
-    place.write("strikes.toml", format!("{wider}\n{arena}"));
+    place.write("serve.toml", format!("{wider}\n{arena}"));
     serve.signal("HUP");
     let is_added = |line: &Value| {
         let address = line["address"].as_str().unwrap_or_default();
@@ -578,37 +557,10 @@ fn strikes_keep_an_address_out_of_every_worker() {
 fn who_can_make_tokens_fills_no_log() {
     let place = Place::new("many");
     place.write_key("netcode.key", "00");
-    let echo = echo_server();
-    let netcode = "netcode = { key_file = \"netcode.key\", insecure = true }";
-    let config = format!(
-        r#"
-        version = 1
-        [admin]
-        listen = ""
-        [listener.game]
-        bind = ["127.0.0.1:0"]
-        backend = "echo"
-        limits = {{ ip_handshakes = {{ rate = 5000, burst = 5000 }} }}
-        {netcode}
-        [backend.echo]
-        targets = ["tcp://{echo}"]
-        framing = "u16be"
-        "#
-    );
-    place.write("many.toml", config);
-    let serve = place.start(&["serve", "--config", "many.toml"]);
-    let tunnel = format!(
-        r#"
-        version = 1
-        [tunnel.home]
-        listen = ["tcp://127.0.0.1:0"]
-        remote = "{}"
-        framing = "u16be"
-        {netcode}
-        "#,
-        serve.address()
-    );
-    place.write("tunnel.toml", tunnel);
+    let open = "netcode.insecure = true";
+    let often = "limits = { ip_handshakes = { rate = 5000, burst = 5000 } }";
+    let serve = place.serve_yojimbo(&format!("{open}\n{often}"), "");
+    place.write_tunnel(serve.address(), open);
     let load = "--config tunnel.toml --clients 1000 --ramp 2s --rate 1 --for 100ms";
     let calls_many = serve.calls_many(|| {
         let (_, result, _) = place.load(load);
@@ -726,7 +678,7 @@ fn a_run_in_which_nothing_came_back_is_not_good() {
     let place = Place::new("mute");
     place.write_key("netcode.key", "11");
     let any = r#"public_addresses = ["any"]"#;
-    let serve = place.serve_yojimbo_before(mute, "serve.toml", any, "channel_byte = true");
+    let serve = place.serve_yojimbo_before(mute, any, "channel_byte = true");
     let dial = dial("yojimbo", serve.address());
     let load = format!(
         "{dial} --clients 1 --rate 8000 --size 12 --unreliable 100 --ramp 0s --for 1s --settle 2s"
