@@ -91,6 +91,18 @@ impl Scene {
         (says, stream)
     }
 
+    /// A player who began a message of many pieces, and sent so many of them.
+    fn seat_in_pieces(&mut self, pieces: u64) -> (Client, UnixStream) {
+        let (client, stream) = self.seat();
+        for _ in 0..pieces {
+            client.socket.send(&piece()).unwrap();
+        }
+        self.relay.wait_for("a few pieces", |counters| {
+            counters.queued_bytes[0] >= pieces * 1_000
+        });
+        (client, stream)
+    }
+
     fn wait_until_held_back(&mut self) {
         self.relay.wait_for("all are held back", |counters| {
             counters.peers_held_back >= LOUD as u64
@@ -113,6 +125,13 @@ impl Scene {
 
 fn payload(number: u32) -> Vec<u8> {
     number.to_be_bytes().repeat(225)
+}
+
+/// Of a message whose other pieces never come.
+fn piece() -> Vec<u8> {
+    let mut piece = vec![0; 1_001];
+    piece[0] = b'F';
+    piece
 }
 
 fn overloaded(counters: &WorkerCounters) -> u64 {
@@ -274,15 +293,10 @@ fn the_stream_of_who_left_is_given_up_before_who_plays() {
 #[test]
 fn who_holds_most_of_what_is_incomplete_goes() {
     let mut scene = Scene::new("pieces");
-    let (mut modest, mut modest_stream) = scene.seat();
+    let (mut modest, mut modest_stream) = scene.seat_in_pieces(50);
     let (mut greedy, _greedy_stream) = scene.seat();
-    let mut piece = vec![0; 1_001];
-    piece[0] = b'F';
-    for _ in 0..50 {
-        modest.socket.send(&piece).unwrap();
-    }
     wait_until("too much", PATIENCE, || {
-        greedy.socket.send(&piece).unwrap();
+        greedy.socket.send(&piece()).unwrap();
         greedy.turn();
         greedy.goodbye.clone()
     });
@@ -305,20 +319,12 @@ fn who_holds_most_of_what_is_incomplete_goes() {
 fn who_holds_little_beside_others_stays_among_idle_peers() {
     let mut scene = Scene::new("fillers");
     let mut neighbour = scene.neighbour("beside-fillers");
-    let (mut modest, mut modest_stream) = neighbour.seat();
-    let mut piece = vec![0; 1_001];
-    piece[0] = b'F';
-    for _ in 0..30 {
-        modest.socket.send(&piece).unwrap();
-    }
-    neighbour.relay.wait_for("a few pieces", |counters| {
-        counters.queued_bytes[0] >= 30 * 1_000
-    });
+    let (mut modest, mut modest_stream) = neighbour.seat_in_pieces(30);
     (0..40).for_each(|_| scene.capacity.on_arrival());
     let mut fillers: Vec<_> = (0..4).map(|_| scene.seat()).collect();
     for number in 1.. {
         for (filler, _) in &mut fillers {
-            filler.socket.send(&piece).unwrap();
+            filler.socket.send(&piece()).unwrap();
             filler.turn();
         }
         modest.send(&payload(number));
@@ -343,15 +349,7 @@ fn who_holds_little_beside_others_stays_among_idle_peers() {
 #[test]
 fn who_holds_little_of_what_is_incomplete_stays() {
     let mut scene = Scene::new("few-pieces");
-    let (mut modest, mut modest_stream) = scene.seat();
-    let mut piece = vec![0; 1_001];
-    piece[0] = b'F';
-    for _ in 0..50 {
-        modest.socket.send(&piece).unwrap();
-    }
-    scene.relay.wait_for("a few pieces", |counters| {
-        counters.queued_bytes[0] >= 50 * 1_000
-    });
+    let (mut modest, mut modest_stream) = scene.seat_in_pieces(50);
     // Two of them.
     let others = Queued {
         pieces: QUEUE_MEMORY / 4,
