@@ -113,6 +113,12 @@ fn check(pool: &Pool, target: usize, well: impl Fn(&str) -> bool) {
     }
 }
 
+/// Whether somebody who waits for it would go on.
+fn was_told(notify: &Notify) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    pin!(notify.notified()).poll(&mut context).is_ready()
+}
+
 /// Before a planned restart a game server is drained, and those who are left go with it.
 #[test]
 fn a_target_that_ends_many_streams_is_suspected_unless_it_drains() {
@@ -138,7 +144,9 @@ fn streams_that_end_are_many_when_they_are_over_ten_and_a_third_of_all() {
         let pick = picks.last().unwrap();
         let suspected = |ended: u32| {
             (0..ended).for_each(|_| pool.on_ended(pick));
-            pool.take_suspicion(pick)
+            let suspected = pool.take_suspicion(pick);
+            assert_eq!(was_told(&pool.suspect(0)), suspected);
+            suspected
         };
         let answers = [just_enough - 1, just_enough - 1, just_enough].map(suspected);
         assert_eq!(answers, [false, false, true], "of {streams}");
@@ -146,7 +154,7 @@ fn streams_that_end_are_many_when_they_are_over_ten_and_a_third_of_all() {
         (0..just_enough).for_each(|_| pool.on_ended(pick));
         pool.set_checked(false);
         pool.set_checked(true);
-        assert!(!suspected(0), "nobody was there to be asked");
+        assert!(!pool.take_suspicion(pick), "nobody was there to be asked");
     }
 }
 
@@ -403,11 +411,7 @@ fn a_target_fails_since_the_first_check_that_did() {
 #[test]
 fn whoever_cannot_connect_has_the_name_looked_up() {
     let pool = named(Balance::First, &["10.0.0.1:7000"]);
-    let failed = pool.failed(0);
-    let is_told = || {
-        let mut context = Context::from_waker(Waker::noop());
-        pin!(failed.notified()).poll(&mut context).is_ready()
-    };
+    let is_told = || was_told(&pool.failed(0));
     let (pick, _) = address(&pool, None);
     pool.on_connected(pick);
     assert!(!is_told());
