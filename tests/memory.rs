@@ -313,6 +313,28 @@ fn who_holds_most_of_what_is_incomplete_goes() {
     assert_eq!(read_frame(&mut modest_stream).unwrap(), payload(1));
 }
 
+/// Both hold more than there is for each peer, and a part of what one of them holds is too much.
+#[test]
+fn nobody_goes_for_what_another_frees() {
+    let mut scene = Scene::new("enough");
+    let (mut most, _most_stream) = scene.seat_in_pieces(60);
+    let (mut less, mut less_stream) = scene.seat_in_pieces(50);
+    let own = scene.relay.wait_for("pieces of both", |counters| {
+        counters.queued_bytes[0] >= 110 * 1_000
+    });
+    let others = Queued {
+        pieces: QUEUE_MEMORY / 4 + 20_000 - own.queued_bytes[0],
+        ..Queued::default()
+    };
+    scene.capacity.on_queued(Queued::default(), others);
+    most.run_until("its end", |client| client.goodbye.is_some());
+    assert_eq!(most.goodbye.as_deref(), Some("overload"));
+    less.send(&payload(1));
+    less.run_until("taken", |client| client.unacked() == 0);
+    assert_eq!(read_frame(&mut less_stream).unwrap(), payload(1));
+    assert_eq!(overloaded(&scene.relay.counters()), 1);
+}
+
 /// Two workers: at one play those who fill the quarter, at the other somebody with a message under way, and many who hold
 /// nothing. Who holds little beside those who fill the memory is not ended for them, however many hold less.
 #[test]
