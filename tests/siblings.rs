@@ -200,6 +200,7 @@ fn a_peer_that_is_refused_where_it_moved_to_is_there() {
             next += 1;
             (refused(&mut bench) > 0).then_some(())
         });
+        let held = bench.counters().queued_bytes[Direction::ToBackend as usize];
         bench.pass(2_000);
         let moved = UdpSocket::bind("127.0.0.1:0").unwrap();
         let next = next - 1;
@@ -215,6 +216,9 @@ fn a_peer_that_is_refused_where_it_moved_to_is_there() {
         let views = bench.shares[to].views(now);
         assert_eq!(views[0].address, address.to_string());
         assert_eq!(bench.counters().address_moves, 1);
+        let holds = bench.counters().queued_bytes[Direction::ToBackend as usize];
+        let once = held / 2..held * 3 / 2;
+        assert!(once.contains(&holds), "{holds} where it held {held}");
         let ended = bench.shares[to].end(now, Whom::Address(address), CloseReason::Kicked);
         assert_eq!(ended, 1);
         bench.turn(to);
