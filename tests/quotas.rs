@@ -8,9 +8,11 @@
 mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use support::toy::Client;
-use support::{Relay, Setup, accept, read_frame, tcp_backend, toy_policy};
+use support::{PATIENCE, Relay, Setup, accept, read_frame, tcp_backend, toy_policy};
+use tidegate::clock;
 use tidegate::config::Bucket;
 use tidegate::listener::PeerLimits;
 use tidegate::worker::Command;
@@ -140,6 +142,37 @@ fn messages_in_a_datagram_are_paid_for() {
     assert!(refused >= 20, "{refused} refused");
 }
 
+/// What is too short to be paid for by its bytes is counted instead, and waits. Nothing is lost.
+#[test]
+fn short_messages_have_a_rate_of_their_own() {
+    let (backend, target) = tcp_backend();
+    let messages = Bucket { rate: 1, burst: 10 };
+    let limits = PeerLimits {
+        messages,
+        ..limits(false)
+    };
+    let setup = Setup {
+        limits: Some(limits),
+        ..Setup::default()
+    };
+    let relay = Relay::start(&[target], setup);
+    let mut client = Client::connected(relay.address);
+    let mut stream = accept(&backend);
+    let mut takes = |length: usize, count: usize| {
+        let began = clock::now();
+        (0..count).for_each(|_| client.send(&vec![7; length]));
+        client.run_until("taken", |client| client.unacked() == 0);
+        for _ in 0..count {
+            assert_eq!(read_frame(&mut stream).unwrap(), vec![7; length]);
+        }
+        began.elapsed()
+    };
+    let long = takes(64, 200);
+    assert!(long < PATIENCE, "as if they were short: {long:?}");
+    let short = takes(63, 12);
+    assert!(short > Duration::from_millis(1_900), "{short:?}");
+}
+
 /// Two send as fast as they can: once more comes than one turn reads, each gets its share and no more.
 #[test]
 fn in_a_crowd_everybody_has_a_share() {
@@ -149,7 +182,7 @@ fn in_a_crowd_everybody_has_a_share() {
     let mut streams = [(); 2].map(|()| accept(&backend));
     for stream in &mut streams {
         stream
-            .set_read_timeout(Some(std::time::Duration::from_millis(100)))
+            .set_read_timeout(Some(Duration::from_millis(100)))
             .unwrap();
     }
     let over = AtomicBool::new(false);
