@@ -330,3 +330,30 @@ const SHORT: usize = 64;
 
 /// Bytes after which a backend has shown that it reads: half an hour of a busy player's.
 const WIDE_AFTER: u64 = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames beside the queue take memory like those in it, and their messages are lost with the others.
+    #[test]
+    fn late_frames_count_until_they_are_let_go() {
+        let mut queue = ToBackend {
+            out: vec![7; 100],
+            ..ToBackend::default()
+        };
+        queue.waiting.add(90);
+        let mut counters = WorkerCounters::new(1);
+        for _ in 0..=LATE_FRAMES {
+            let late = LateFrame {
+                frame: vec![7; 10],
+                payload_bytes: 8,
+            };
+            queue.keep_late(late, &mut counters);
+        }
+        let all = (100 + 10 * LATE_FRAMES, 1 + LATE_FRAMES as u64);
+        assert_eq!((queue.held(), queue.messages()), all);
+        queue.clear();
+        assert_eq!(queue.held(), 0);
+    }
+}
