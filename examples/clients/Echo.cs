@@ -122,6 +122,11 @@ static class Echo
 {
     static int Main(string[] arguments)
     {
+        if (arguments.Length != 1 || !System.IO.File.Exists(arguments[0]))
+        {
+            Console.Error.WriteLine("usage: Echo TOKENFILE, which `tidegate token mint --out` writes");
+            return 2;
+        }
         const int messages = 200;
         int said = 0, heard = 0;
         using (var client = new TidegateClient(System.IO.File.ReadAllBytes(arguments[0])))
