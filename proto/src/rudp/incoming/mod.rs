@@ -6,6 +6,7 @@
 
 mod ahead;
 mod asks;
+mod settled;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::time::Timestamp;
 
 use ahead::Ahead;
 use asks::Asks;
+use settled::Settled;
 
 /// How far ahead of the next message an id may lie, once many wait: what a reference peer says meanwhile it says once, and
 /// all of it would have to be asked for. As many as are kept if they are empty.
@@ -53,6 +55,7 @@ pub(super) struct Incoming {
     gap_since: Timestamp,
     ahead: Ahead,
     asks: Asks,
+    settled: Settled,
 }
 
 #[derive(Debug)]
@@ -75,7 +78,7 @@ pub(super) enum Taken {
     Duplicate,
     /// Too far ahead: forged, or the peer runs away from its own losses.
     Ahead,
-    /// Far behind: from another incarnation of the peer.
+    /// Far behind, or delivered long ago: from another incarnation of the peer.
     Behind,
     /// No room to store it; it will be asked for again.
     NoRoom,
@@ -103,6 +106,7 @@ impl Incoming {
             gap_since: Timestamp::ZERO,
             ahead: Ahead::default(),
             asks: Asks::new(interval, interval_max),
+            settled: Settled::default(),
         }
     }
 
@@ -140,7 +144,7 @@ impl Incoming {
     ) -> Taken {
         let id = sequence::nearest(self.next, wire_id);
         if id < self.next {
-            return if self.next - id > LATE {
+            return if self.next - id > LATE || self.settled.contains(id) {
                 Taken::Behind
             } else {
                 Taken::Duplicate
@@ -299,6 +303,7 @@ impl Incoming {
         if delivered.messages + delivered.skipped > 0 {
             self.on_progress(now, inbox);
         }
+        self.settled.on_time(now, self.next);
         delivered
     }
 

@@ -282,3 +282,23 @@ fn stored_bytes_are_bounded_and_the_next_message_always_fits() {
     incoming.release();
     assert_eq!(incoming.held(), 0);
 }
+
+/// Ids are as young as the peer is slow: what shows that it began anew is how long ago it said the same.
+#[test]
+fn what_was_delivered_long_ago_is_said_by_another_life_only() {
+    let (mut incoming, mut inbox) = incoming();
+    let mut taken = |millis, id: u16| {
+        let taken = incoming.take(at(millis), id, b"x", &mut inbox);
+        incoming.deliver(at(millis), Duration::ZERO, false, &mut inbox);
+        taken
+    };
+    for id in 0..250_u16 {
+        let millis = 100 * u64::from(id);
+        assert_eq!(taken(millis, id), Taken::Delivered);
+        let last = id.saturating_sub(99);
+        assert_eq!(taken(millis, last), Taken::Duplicate, "it may be late");
+    }
+    assert_eq!(taken(25_000, 0), Taken::Behind);
+    assert_eq!(taken(25_000, 99), Taken::Behind);
+    assert_eq!(taken(25_000, 250), Taken::Delivered);
+}

@@ -247,20 +247,24 @@ fn an_expired_message_is_reported() {
     }
 }
 
-/// A peer that restarted begins at id 0 again; its old session makes way.
+/// A peer that restarted begins at id 0 again; its old session makes way, whether it had come far or had been there for
+/// long.
 #[test]
 fn a_restarted_peer_is_noticed() {
-    let mut pair = connected(Params::default(), calm(), 1);
-    let sent = numbered(3000, 8);
-    pair.ends[0].to_send.extend(sent.iter().cloned());
-    pair.run(60, |pair| pair.ends[1].received.len() == sent.len());
-    // Until then they may be late.
-    pair.run(2, |_| false);
-    for id in 0..8 {
-        pair.forge(1, &[4, 0, id]);
+    // Until then its messages may be late.
+    for (said, seconds) in [(3000, 2), (100, 21)] {
+        let mut pair = connected(Params::default(), calm(), 1);
+        let sent = numbered(said, 8);
+        pair.ends[0].to_send.extend(sent.iter().cloned());
+        pair.run(60, |pair| pair.ends[1].received.len() == sent.len());
+        pair.run(seconds, |_| false);
+        for id in 0..8 {
+            assert_eq!(pair.ends[1].closed, None, "{said} messages");
+            pair.forge(1, &[4, 0, id]);
+        }
+        pair.run(1, |_| false);
+        assert_eq!(pair.ends[1].closed, Some(CloseReason::Replaced));
     }
-    pair.run(1, |_| false);
-    assert_eq!(pair.ends[1].closed, Some(CloseReason::Replaced));
 }
 
 /// A dialler nobody answers gives up.
