@@ -8,7 +8,7 @@
 //!
 //!   on_rtt ─────────────────▶ queueing (jitter) ──┐
 //!   on_outcome ─────────────▶ loss_windows ───────┴▶ adaptive ──────────▶ mode, allows_copies, shows_queue
-//!                                                    (bad, competing)
+//!                                                    (bad, competing)    spares_repairs
 //!                                                      │ what is to be cut
 //!   on_tick ────────────────▶ ticks ───────────────────┼────────────────▶ packet_rate
 //!   on_pushed ──────────────▶ demand (asked) ──────┐   ▼
@@ -20,6 +20,8 @@
 //! |---|---|
 //! | is the path good, and what follows | `adaptive`; what holding back brought: `bad`; beside somebody else: `competing` |
 //! | how long do our packets wait in a queue | `queueing`; how much of that jitter explains: `jitter` |
+//! | what of a round trip did the peer hold back | `held_back` |
+//! | is a delay no queue | another route's: `jump`; of a path that holds packets up: `silences`; left when we go slower: `trial` |
 //! | is so much lost that the path is bad | `loss_windows` |
 //! | is that the path's own, whatever is sent | `heavy_loss`, by which packets of two get lost |
 //! | how fast does bulk go | `bulk`; where much is lost: `bulk/under_loss`; does it meet the path's end: `watch` |
@@ -43,7 +45,7 @@
 //! | `Rtt::min` | all, as a bound those late on purpose too; 20 to 30 s | how long a probe waits, how much an outbox holds |
 //! | `Queueing::rtt_s`, gain 1/4 | all, of packets whose acknowledgement is in order, or behind a gap as always | how soon the path answers a change: steps, spans, trials |
 //! | base of `Queueing` | the same, the smallest of `PathLimits::base_window` | what of a round trip is no queue |
-//! | moments of `Queueing` | what is proven (with bulk: mostly all), the smallest of one or two moments | what is one: over the base |
+//! | moments of `Queueing` | what is proven (with bulk: mostly all, and no less than the path takes), the smallest of one or two moments | what is one: over the base |
 //! | variation of `Queueing` | all, while no queue is over the limit | how large a queue must be to count |
 //! | wander of `Queueing` | moments, one after the other | what of a short delay is noise, and of any where bulk is mostly what is said evenly |
 //! | `Jitter` | what is proven, of bulk | whether a delay that stays is the path's own |
