@@ -126,3 +126,35 @@ fn losses_now_and_then_keep_no_volley_back() {
         assert!(share(9) > 100, "nothing was lost: {what}");
     }
 }
+
+/// Twenty who speak in step fill the path for a quarter of each second, and make each other lose. Who takes that for losses
+/// now and then, and says as much at once again, must not make it worse for all.
+#[test]
+fn a_crowd_in_step_comes_through() {
+    let says = Traffic {
+        messages: u64::MAX,
+        sizes: 30_000..=30_000,
+        every: Duration::from_secs(1),
+        ..Traffic::default()
+    };
+    let answers = Traffic {
+        echoes: true,
+        ..says.clone()
+    };
+    let mut game = Game::new(Rules::yojimbo(&Params::default()), 3);
+    let mut scenario = Scenario::new(&mut game, 20, line(20, 64), &says, &answers);
+    scenario.run_for(Duration::from_secs(40));
+    let (up, down) = scenario.network();
+    let dropped = (up.overflowed + down.overflowed) as f64 / (up.offered + down.offered) as f64;
+    let trips = (0..20).flat_map(|client| scenario.round_trips(client).split_off(6));
+    let mut took: Vec<_> = trips.collect();
+    took.sort_unstable();
+    let late = took[took.len() * 9 / 10];
+    let what = format!("{dropped:.3} dropped, 90 % within {late:?}");
+    assert!(dropped > 0.05, "all has room: {what}");
+    assert!(
+        dropped < 0.14 && late < Duration::from_millis(700),
+        "{what}"
+    );
+    assert!(took.len() > 20 * 30, "{} came back", took.len());
+}
