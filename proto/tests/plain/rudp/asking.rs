@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tidegate_proto::rudp::Params;
 use tidegate_proto::rudp::wire::{self, Record};
-use tidegate_proto::rudp::{Acceptor, Params};
+use tidegate_proto::sequence;
 use tidegate_proto::sim::{Conditions, Link};
-use tidegate_proto::{Verdict, sequence};
 
-use super::{connected, outputs};
-use crate::link::{Pair, START, calm, judge};
+use super::{accepted, connected, outputs};
+use crate::link::{Pair, START, calm};
 
 /// Whether one of these datagrams asks for the message of this id: everything before it has arrived then.
 fn asks_for(datagrams: &[Vec<u8>], id: u16) -> bool {
@@ -413,13 +413,7 @@ fn questions_do_not_fill_a_thin_line() {
 /// answers to a question shows what it is, before a thousand messages are held back for a tidegate.
 #[test]
 fn a_reference_peer_that_always_speaks_is_known_by_its_answers() {
-    let mut acceptor = Acceptor::new(Params::default(), [7; 16]);
-    let (_, probe) = judge(&mut acceptor, START, &[0]);
-    let answer = [3, probe[1], probe[2], 3, probe[4], probe[5]];
-    let (Verdict::Accept(mut session), _) = judge(&mut acceptor, START, &answer) else {
-        panic!("the probe was answered");
-    };
-    session.admit(START);
+    let mut session = accepted();
     let (mut sent, mut asked, mut now) = (0, Vec::new(), START);
     for tick in 0..400u16 {
         let mut datagram = vec![5, (tick >> 8) as u8, tick as u8, 7];

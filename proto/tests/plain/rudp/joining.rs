@@ -6,6 +6,7 @@ use tidegate_proto::rudp::wire::{self, Record};
 use tidegate_proto::rudp::{Acceptor, Params};
 use tidegate_proto::{Acceptor as _, Event, Reject, Verdict};
 
+use super::accepted;
 use crate::link::{CLIENT, START, judge, refusal};
 
 /// Asking the address first costs one round trip, no state, and fewer bytes than headers hide.
@@ -127,13 +128,7 @@ fn a_new_session_fetches_before_it_speaks() {
 /// long as it has received no more than that. Rule: docs/wire/rudp.md, section 6 (rule 2).
 #[test]
 fn a_new_session_speaks_as_often_as_it_was_spoken_to() {
-    let mut acceptor = Acceptor::new(Params::default(), [7; 16]);
-    let (_, probe) = judge(&mut acceptor, START, &[0]);
-    let answer = [3, probe[1], probe[2], 3, probe[4], probe[5]];
-    let (Verdict::Accept(mut session), _) = judge(&mut acceptor, START, &answer) else {
-        panic!("the probe was answered");
-    };
-    session.admit(START);
+    let mut session = accepted();
     for greeting in [b"one", b"two", b"six"] {
         session.send(START, 0, greeting).unwrap();
     }

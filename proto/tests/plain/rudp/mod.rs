@@ -8,9 +8,9 @@ use std::time::Duration;
 use tidegate_proto::rudp::wire::{self, Record};
 use tidegate_proto::rudp::{Acceptor, OnCorrupt, OnMissing, Params, Session};
 use tidegate_proto::sim::Conditions;
-use tidegate_proto::{CloseReason, Reject, Session as _};
+use tidegate_proto::{CloseReason, Reject, Session as _, Verdict};
 
-use crate::link::{Pair, START, assert_same, calm, numbered, storm};
+use crate::link::{Pair, START, assert_same, calm, judge, numbered, storm};
 
 pub(crate) fn pair(params: Params, weather: Conditions, seed: u64) -> Pair {
     let client = Box::new(Session::dial(START, params));
@@ -29,6 +29,18 @@ pub(crate) fn connected(params: Params, weather: Conditions, seed: u64) -> Pair 
     // Past the opening, in which a new session holds its own messages back.
     pair.run(1, |_| false);
     pair
+}
+
+/// The session of a peer that has answered the probe.
+fn accepted() -> Box<dyn tidegate_proto::Session> {
+    let mut acceptor = Acceptor::new(Params::default(), [7; 16]);
+    let (_, probe) = judge(&mut acceptor, START, &[0]);
+    let answer = [3, probe[1], probe[2], 3, probe[4], probe[5]];
+    let (Verdict::Accept(mut session), _) = judge(&mut acceptor, START, &answer) else {
+        panic!("the probe was answered");
+    };
+    session.admit(START);
+    session
 }
 
 /// Everything arrives once and in order, both ways, although a quarter of the datagrams is lost.
