@@ -110,6 +110,11 @@ impl Incoming {
         }
     }
 
+    /// An answer takes so long.
+    pub(super) fn on_answer_time(&mut self, answer_time: Duration) {
+        self.settled.on_answer_time(answer_time);
+    }
+
     /// Bytes held behind a gap: messages, and the places of those that did not come. The few that any window keeps
     /// are the session's own.
     pub(super) fn held(&self) -> usize {

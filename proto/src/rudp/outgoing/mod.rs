@@ -157,9 +157,10 @@ impl Outgoing {
             .map_or(0, |id| self.on_received_below(id))
     }
 
-    /// The peer said that it has no message that nobody said yet.
-    pub(super) fn on_pong(&mut self) {
+    /// The peer said that it has no message that nobody said yet, which this question was for.
+    pub(super) fn on_pong(&mut self, asked: u16) {
         self.lead.on_pong();
+        self.tail.on_answer(asked);
     }
 
     /// See [`Lead`].
@@ -176,6 +177,11 @@ impl Outgoing {
     /// Whether the peer says how far it got, and wants to hear the same of us.
     pub(super) fn peer_polls(&self) -> bool {
         self.lead.is_shown()
+    }
+
+    /// Whether the peer is taken for one that answers each question, whether there is such a message or not.
+    pub(super) fn peer_answers(&self) -> bool {
+        !self.lead.is_bounded()
     }
 
     /// The full number of a message the peer asks for first, that is, of its oldest gap; `None`
@@ -306,14 +312,14 @@ impl Outgoing {
         self.tail = Tail::sent(now);
     }
 
-    /// The last message, if it is time to repeat it.
-    pub(super) fn tail_due(&self, now: Timestamp) -> Option<u64> {
-        let due = self.tail.due()?;
-        (now >= due && self.is_at_rest()).then(|| self.store.unsent_id() - 1)
+    /// The last message, which is to be repeated.
+    pub(super) fn tail(&self) -> u64 {
+        self.store.unsent_id() - 1
     }
 
-    pub(super) fn on_tail_repeated(&mut self, now: Timestamp) {
-        self.tail.on_repeated(now);
+    /// See [`Tail::on_repeated`].
+    pub(super) fn on_tail_repeated(&mut self, now: Timestamp, asked: Option<u16>) {
+        self.tail.on_repeated(now, asked);
     }
 
     /// When the last message is to be repeated.
@@ -327,9 +333,10 @@ impl Outgoing {
     }
 
     /// Whether everything was sent and the peer has it, or we will never know more.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self, now: Timestamp) -> bool {
+        let is_over = !self.is_at_rest() || self.tail.is_over(now);
         self.queued() == 0
-            && (self.received_below == self.store.next_id() || self.tail_at().is_none())
+            && (self.received_below == self.store.next_id() || is_over)
             && self.asked.is_empty()
     }
 

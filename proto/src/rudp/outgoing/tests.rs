@@ -253,21 +253,48 @@ fn who_asks_for_what_is_gone_gets_the_last_message_with_the_answer() {
     }
     outgoing.on_request(at(200), 0, UNKNOWN);
     assert_eq!(outgoing.next_answer(), Some(Answer::Missing(0)));
-    assert_eq!(outgoing.tail_due(at(200)), Some(2));
+    assert_eq!((outgoing.tail_at(), outgoing.tail()), (Some(at(200)), 2));
 }
 
-#[test]
-fn the_last_message_is_repeated_a_few_times() {
+/// When the last message is repeated to a peer that answers this repeat, of those that ask something, and when all is
+/// settled.
+fn repeats(asks: bool, answered: Option<usize>) -> (Vec<u64>, u64) {
     let mut outgoing = outgoing(3);
     outgoing.queue(b"x");
     send_all(&mut outgoing, at(0));
     let mut repeats = Vec::new();
     for millis in 0..10_000 {
-        if outgoing.tail_due(at(millis)).is_some() {
+        if outgoing.tail_at().is_some_and(|due| at(millis) >= due) {
             repeats.push(millis);
-            outgoing.on_tail_repeated(at(millis));
+            let question = asks.then_some(0x2000 + repeats.len() as u16);
+            outgoing.on_tail_repeated(at(millis), question);
+        }
+        if answered == Some(repeats.len()) {
+            outgoing.on_pong(0x2000 + repeats.len() as u16);
+        }
+        if outgoing.is_settled(at(millis)) {
+            return (repeats, millis);
         }
     }
-    assert_eq!(repeats, [100, 300, 700, 1500, 3100]);
-    assert!(outgoing.is_settled());
+    panic!("never settled");
+}
+
+#[test]
+fn the_last_message_is_repeated_a_few_times() {
+    let expected = vec![100, 300, 700, 1500, 3100];
+    assert_eq!(repeats(false, None), (expected, 3100));
+}
+
+/// The answer shows that the datagram arrived which asked, and the message is in it. What came before may be missing
+/// still, and is asked for.
+#[test]
+fn the_last_message_is_repeated_until_a_peer_that_answers_has_it() {
+    assert_eq!(repeats(true, Some(1)), (vec![100], 3100));
+    assert_eq!(repeats(true, Some(3)), (vec![100, 300, 700], 3100));
+    let (all, settled) = repeats(true, None);
+    assert_eq!((all.len(), settled), (14, all[13]));
+    assert!(
+        (4_000..5_000).contains(&settled),
+        "it is kept for five seconds: {all:?}"
+    );
 }

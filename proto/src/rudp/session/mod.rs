@@ -196,7 +196,8 @@ impl Session {
 
     fn on_missing(&mut self, now: Timestamp, id: u16) {
         if self.ping.on_missing(now, id) {
-            self.outgoing.on_pong();
+            self.outgoing.on_pong(id);
+            self.incoming.on_answer_time(self.ping.answer_time());
             // It says nothing of a message, even where so many more go one way that the same id is in the window.
             return;
         }
@@ -348,7 +349,7 @@ impl Interface for Session {
         self.deliver(now.mono);
         self.opening_until = self.opening_until.filter(|until| now.mono < *until);
         self.lifecycle
-            .check_clocks(now.mono, || self.outgoing.is_settled());
+            .check_clocks(now.mono, || self.outgoing.is_settled(now.mono));
     }
 
     fn admit(&mut self, _now: Now) {
@@ -378,7 +379,7 @@ impl Interface for Session {
 
     fn finish(&mut self, now: Now, reason: CloseReason, linger: Duration) {
         self.incoming.release();
-        let is_settled = || self.outgoing.is_settled();
+        let is_settled = || self.outgoing.is_settled(now.mono);
         self.lifecycle.finish(now.mono, reason, linger, is_settled);
     }
 

@@ -4,8 +4,11 @@
 //! into datagrams. Ours happens only when there is something to say, so an idle session sleeps
 //! between its keep-alives.
 
+use std::time::Duration;
+
 use super::Session;
 use super::in_step::InStep;
+use crate::ip::IPV6_UDP_HEADER_BYTES;
 use crate::rudp::outgoing::Answer;
 use crate::rudp::wire;
 use crate::time::{Deadline, Timestamp, Wake};
@@ -24,6 +27,8 @@ pub(super) struct Output {
     asked: usize,
     /// The last message, to be repeated.
     tail: Option<u64>,
+    /// What to ask for in one datagram with it.
+    tail_asks: Option<u16>,
     in_step: InStep,
     /// What this output begins with leaves in a datagram of its own first, and then once more with the rest.
     begins_twice: bool,
@@ -39,6 +44,7 @@ impl Output {
             asks: Vec::new(),
             asked: 0,
             tail: None,
+            tail_asks: None,
             in_step: InStep::default(),
             begins_twice: false,
         }
@@ -108,21 +114,43 @@ impl Session {
         }
         let (gap, answer) = (output.asks.first().copied(), self.outgoing.next_answer());
         output.begins_twice = output.in_step.begin_output(now, gap, answer);
-        if now >= self.poll.due_at() {
+        let asks = !self.output.asks.is_empty();
+        let repeats = self.repeats_tail(now, asks || now >= self.poll.due_at());
+        let soon = if repeats { TOGETHER } else { Duration::ZERO };
+        let polls = now + soon >= self.poll.due_at();
+        let repeats_asking = repeats && self.outgoing.peer_answers();
+        if polls || repeats_asking {
             self.poll_for_more(now);
         }
-        if !self.output.asks.is_empty() {
-            // Any request is as good as a poll.
-            self.poll.on_asked(now, self.ping.answer_time());
+        if repeats_asking {
+            self.output.tail_asks = Some(self.ping.ask_now(now, self.said_below()));
+        }
+        if polls || asks {
+            // Any request is as good as a poll. But those along with the last message leave in a beat of their own.
+            let answers = !self.outgoing.peer_polls();
+            self.poll.on_asked(now, self.ping.answer_time(), answers);
             self.ping_along(now);
         }
-        self.output.tail = self.outgoing.tail_due(now);
+    }
+
+    /// The last message leaves once more if it is due, or soon and something is asked for. A path that loses every second
+    /// datagram would otherwise lose one of these two each time.
+    fn repeats_tail(&mut self, now: Timestamp, asks: bool) -> bool {
+        let within = if asks { TOGETHER } else { Duration::ZERO };
+        let due = self.outgoing.tail_at().filter(|at| now + within >= *at);
+        self.output.tail = due.map(|_| self.outgoing.tail());
+        due.is_some()
+    }
+
+    /// Both sides said nothing from there on.
+    fn said_below(&self) -> u64 {
+        self.incoming.next_id().max(self.outgoing.unsent_id())
     }
 
     /// Asks for what nobody said yet, if that goes along with other questions.
     fn ping_along(&mut self, now: Timestamp) {
         if self.output.asks.len() < self.params.mtu / ID_RECORD {
-            let said = self.incoming.next_id().max(self.outgoing.unsent_id());
+            let said = self.said_below();
             self.output.asks.extend(self.ping.ask(now, said));
         }
     }
@@ -162,6 +190,9 @@ impl Session {
         }
         if self.has_more() {
             self.echoes.say_again();
+        }
+        if self.output.tail_asks.is_some() {
+            self.emit_tail_asking(now, &mut datagram);
         }
         let _is_all = self.emit_requests(&mut datagram)
             && self.emit_echoes(&mut datagram)
@@ -245,11 +276,34 @@ impl Session {
                 return false;
             }
             self.outgoing.emit(id, datagram.out);
-            self.outgoing.on_tail_repeated(now);
+            self.outgoing.on_tail_repeated(now, None);
             self.stats.messages_repeated += 1;
             self.output.tail = None;
         }
         true
+    }
+
+    /// Begins a datagram with the last message and the question that shows whether both arrive. All else that is asked for
+    /// goes along, if the message is so long that it would travel alone: a peer that answers such questions does not care
+    /// for the order.
+    fn emit_tail_asking(&mut self, now: Timestamp, datagram: &mut Datagram<'_>) {
+        let (Some(asked), Some(id)) = (self.output.tail_asks.take(), self.output.tail) else {
+            return;
+        };
+        let record = self.outgoing.record_bytes(id);
+        if record > datagram.mtu {
+            let with_all = record + ID_RECORD * (1 + self.output.asks.len());
+            datagram.mtu = with_all.min(UNFRAGMENTED).max(datagram.mtu);
+        }
+        if record + ID_RECORD > datagram.mtu {
+            datagram.mtu = self.params.mtu;
+            return;
+        }
+        self.outgoing.emit(id, datagram.out);
+        wire::emit_request(datagram.out, asked);
+        self.outgoing.on_tail_repeated(now, Some(asked));
+        self.stats.messages_repeated += 1;
+        self.output.tail = None;
     }
 
     fn emit_new(&mut self, now: Timestamp, datagram: &mut Datagram<'_>) -> bool {
@@ -266,6 +320,12 @@ impl Session {
         true
     }
 }
+
+/// What is due so soon leaves together.
+const TOGETHER: Duration = Duration::from_millis(50);
+
+/// As much as goes into an Ethernet frame, over IPv6 too.
+const UNFRAGMENTED: usize = 1_500 - IPV6_UDP_HEADER_BYTES;
 
 /// Bytes of a record that is an id and nothing else.
 const ID_RECORD: usize = 3;

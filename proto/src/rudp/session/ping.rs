@@ -55,9 +55,11 @@ impl Ping {
             true => PAUSE,
             false => PAUSE_WITHOUT_ANSWER,
         };
-        if now < self.asked_at + pause {
-            return None;
-        }
+        (now >= self.asked_at + pause).then(|| self.ask_now(now, said))
+    }
+
+    /// Another one, to learn whether the datagram arrives that it goes into.
+    pub(super) fn ask_now(&mut self, now: Timestamp, said: u64) -> u16 {
         self.turn = (self.turn + 1) % IDS;
         self.asked_at = now;
         let id = (said + BEYOND + self.turn) as u16;
@@ -65,7 +67,7 @@ impl Ping {
             self.unanswered.pop_front();
         }
         self.unanswered.push_back((id, now));
-        Some(id)
+        id
     }
 
     /// The peer says that it has no such message. Whether that was the answer.

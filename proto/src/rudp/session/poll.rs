@@ -14,6 +14,22 @@ use crate::time::Timestamp;
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_millis(530);
 
+/// Where a peer answers each poll, at its next tick, the waits in turn are 40 ms shorter, and so much longer. Sums of one
+/// to four that follow each other are as often an odd number of ticks as an even one: where every second datagram is lost,
+/// or third, or fourth, either way or both, some poll arrives whose answer does.
+const SHORTER: Duration = Duration::from_millis(40);
+const LONGER: [Duration; 5] = [
+    Duration::from_millis(10),
+    Duration::from_millis(40),
+    Duration::from_millis(20),
+    Duration::ZERO,
+    Duration::from_millis(30),
+];
+
+/// So many polls in a row wait no longer than an answer takes. By then the poll got lost, or its answer; and on a path
+/// that is dead, there are few in vain.
+const POLLS_AT_ANSWER_TIME: u8 = 8;
+
 /// Messages asked for in one poll, at most. What a peer said before it was let in is fetched so, before it forgets it.
 const REACH_MAX: u16 = 128;
 
@@ -28,6 +44,10 @@ pub(super) struct Poll {
     interval: Duration,
     /// Messages asked for at once. Doubles while the answers show that there is more.
     reach: u16,
+    /// How many waits there were.
+    turn: u8,
+    /// Polls since one was answered by a peer that answers all of them.
+    unanswered: u8,
     /// The ids asked for.
     asked: Option<RangeInclusive<u16>>,
     /// When one that was asked for came.
@@ -52,6 +72,8 @@ impl Poll {
             at,
             interval: FIRST,
             reach: 1,
+            turn: 0,
+            unanswered: 0,
             asked: None,
             answered_at: None,
             last_asked: at,
@@ -75,6 +97,7 @@ impl Poll {
     }
 
     pub(super) fn on_message(&mut self, now: Timestamp, id: u16, answer_time: Duration) {
+        self.unanswered = 0;
         if self.asked.as_ref().is_some_and(|asked| *asked.end() == id) {
             // A whole tail was lost, or refused: fetch it without waiting.
             let reach = (self.reach * 2).min(REACH_MAX);
@@ -100,6 +123,7 @@ impl Poll {
     /// of it would have come anyway, perhaps.
     pub(super) fn on_end(&mut self, id: u16) {
         if self.has_asked_for(id) {
+            self.unanswered = 0;
             (self.reach, self.asked, self.answered_at) = (1, None, None);
         }
     }
@@ -152,11 +176,23 @@ impl Poll {
         })
     }
 
-    pub(super) fn on_asked(&mut self, now: Timestamp, answer_time: Duration) {
+    /// Something was asked for, of a peer that `answers` every question or does not.
+    pub(super) fn on_asked(&mut self, now: Timestamp, answer_time: Duration, answers: bool) {
         self.last_asked = now;
         self.unshown = (0, 0);
-        self.at = now + self.interval.max(answer_time);
-        self.interval = (self.interval * 2).min(LONGEST);
+        let wait = match self.unanswered {
+            1..=POLLS_AT_ANSWER_TIME if answers => FIRST,
+            _ => {
+                let longer = (2 * self.interval).min(LONGEST);
+                std::mem::replace(&mut self.interval, longer)
+            }
+        };
+        self.unanswered = self.unanswered.saturating_add(1);
+        self.turn = (self.turn + 1) % LONGER.len() as u8;
+        self.at = match answers {
+            true => now + (wait - SHORTER).max(answer_time) + LONGER[usize::from(self.turn)],
+            false => now + wait.max(answer_time),
+        };
     }
 }
 
@@ -189,7 +225,7 @@ mod tests {
     fn asked_slowly(poll: &mut Poll, millis: u64, next: u16, answer_time: Duration) -> Vec<u16> {
         let mut ids = Vec::new();
         poll.ask(at(millis), next, answer_time, 170, &mut ids);
-        poll.on_asked(at(millis), answer_time);
+        poll.on_asked(at(millis), answer_time, false);
         ids
     }
 
@@ -241,7 +277,7 @@ mod tests {
         assert_eq!(poll.due_at(), at(100));
         assert_eq!(asked(&mut poll, 100, 13).len(), usize::from(REACH_MAX));
         // What was missing in the midst of the answer was asked for.
-        poll.on_asked(at(130), UNKNOWN);
+        poll.on_asked(at(130), UNKNOWN, false);
         assert_eq!(poll.due_at(), at(330));
         poll.on_message(at(150), 13, UNKNOWN);
         assert_eq!(poll.due_at(), at(250));
@@ -282,6 +318,29 @@ mod tests {
         poll.start_over(at(1_600));
         asked_slowly(&mut poll, 1_600, 5, answer_time);
         assert_eq!(poll.due_at(), at(2_300), "as long as before");
+    }
+
+    /// Where a peer answers each question, one without an answer got lost, or its answer.
+    #[test]
+    fn a_poll_that_is_not_answered_is_soon_repeated() {
+        let waits = |answered: bool| {
+            let mut poll = Poll::due(at(0));
+            let mut waits = Vec::new();
+            for _ in 0..12 {
+                let now = poll.due_at();
+                poll.ask(now, 5, UNKNOWN, 170, &mut Vec::new());
+                poll.on_asked(now, Duration::from_millis(30), true);
+                if answered {
+                    poll.on_end(5);
+                }
+                waits.push(poll.due_at().since(now).as_millis());
+            }
+            waits
+        };
+        let usual = [100, 180, 360, 520, 500, 530, 510, 490, 520, 500, 530, 510];
+        assert_eq!(waits(true), usual);
+        let sooner = [100, 80, 60, 90, 70, 100, 80, 60, 90, 170, 400, 510];
+        assert_eq!(waits(false), sooner);
     }
 
     /// Who sends no more than there is room for waits for it; nobody else, if there is hardly a pause to ask in.

@@ -2,13 +2,14 @@
 
 mod asking;
 mod joining;
+mod tails;
 
 use std::time::Duration;
 
 use tidegate_proto::rudp::wire::{self, Record};
 use tidegate_proto::rudp::{Acceptor, OnCorrupt, OnMissing, Params, Session};
 use tidegate_proto::sim::Conditions;
-use tidegate_proto::{CloseReason, Reject, Session as _, Verdict};
+use tidegate_proto::{CloseReason, Event, Reject, Session as _, Verdict};
 
 use crate::link::{Pair, START, assert_same, calm, judge, numbered, storm};
 
@@ -276,6 +277,44 @@ fn a_restarted_peer_is_noticed() {
         }
         pair.run(1, |_| false);
         assert_eq!(pair.ends[1].closed, Some(CloseReason::Replaced));
+    }
+}
+
+/// What was said before cannot be under way for long where answers take hardly any time.
+#[test]
+fn a_restarted_peer_that_answers_is_noticed_soon() {
+    for (answers, noticed) in [(true, Some(CloseReason::Replaced)), (false, None)] {
+        let mut session = accepted();
+        let (mut asked, mut closed, mut now) = (Vec::new(), None, START);
+        for tick in 0..800u16 {
+            let mut datagram = match tick {
+                0..100 => vec![4, 0, tick as u8],
+                700..708 => vec![4, 0, (tick - 700) as u8],
+                _ => vec![0],
+            };
+            for id in std::mem::take(&mut asked) {
+                wire::emit_missing(&mut datagram, id);
+            }
+            if closed.is_none() {
+                session.handle_datagram(now, &mut datagram).unwrap();
+            }
+            while session.poll_message().is_some() {}
+            let mut out = Vec::new();
+            while session.poll_transmit(now, &mut out) {
+                for record in wire::parse(&std::mem::take(&mut out)).expect("a datagram of ours") {
+                    if let Record::Request(id @ 100..) = record {
+                        asked.extend(answers.then_some(id));
+                    }
+                }
+            }
+            while let Some(event) = session.poll_event() {
+                if let Event::Closed(reason) = event {
+                    closed = Some(reason);
+                }
+            }
+            now = now.after(Duration::from_millis(10));
+        }
+        assert_eq!(closed, noticed, "answers: {answers}");
     }
 }
 
