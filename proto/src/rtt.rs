@@ -89,8 +89,19 @@ impl Rtt {
         if millis(now).wrapping_sub(self.slice_began) > MINIMUM_WINDOW / 3 {
             self.slice_began = millis(now);
             self.minimum.turn();
+            self.lift(sample);
         }
         self.minimum.note(sample);
+    }
+
+    /// A shorter past is forgotten, and what lags behind it must not tell of it any longer: nothing that is shown is
+    /// below the smallest.
+    fn lift(&mut self, sample: u32) {
+        if self.is_known() {
+            let shortest = self.minimum.get().unwrap_or(sample).min(sample);
+            self.latest = self.latest.max(shortest);
+            self.path = self.path.max(shortest);
+        }
     }
 
     /// Whether there was a sample.
@@ -221,6 +232,27 @@ mod tests {
             rtt.on_sample(Timestamp::from_millis(n * 100), prompt(90));
         }
         assert_eq!(rtt.min(), Duration::from_millis(90));
+    }
+
+    /// A path that becomes longer, and a peer that says little. Rounding must not keep it below either.
+    #[test]
+    fn what_is_shown_is_never_below_the_smallest() {
+        let mut rtt = sampled(&[20]);
+        for n in 1..400 {
+            let now = Timestamp::from_millis(n * 5_000);
+            let took = Span::from_micros(20_000 + n as u32 / 4 * 29);
+            let least = if n % 3 == 1 { took } else { Span::ZERO };
+            if n % 3 == 0 {
+                rtt.on_bound(now, took);
+            } else {
+                rtt.on_sample(now, Sample { took, least });
+            }
+            let [shown, latest, least] = [rtt.path(), rtt.latest(), rtt.min()];
+            assert!(
+                shown >= least && latest >= least,
+                "{n}: {shown:?} {latest:?} {least:?}"
+            );
+        }
     }
 
     /// A path of 50 ms, and a peer that speaks five times a second: what is late may be its doing.

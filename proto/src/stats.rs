@@ -56,7 +56,7 @@ pub struct Stats {
     pub rtt_latest: Duration,
     /// Now: the same, smoothed; zero before the first sample. Of rudp the peer's tick is part of it.
     pub rtt: Duration,
-    /// Now: smallest round trip of the recent past.
+    /// Now: smallest round trip of the recent past; none of the two above is smaller.
     pub rtt_min: Duration,
     /// Now: mean deviation of the time until an acknowledgement comes.
     pub rtt_variation: Duration,

@@ -118,6 +118,7 @@ impl Params {
         let is_raw = matches!(self.payload, Payload::Raw { .. });
         sender::Framing {
             datagram: self.packet_bytes() as u16,
+            piece: self.packet_bytes() as u16,
             packet: self.packet_bytes() as u16,
             packet_overhead: 0,
             lane_overhead: 0,

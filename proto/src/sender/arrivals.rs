@@ -47,16 +47,26 @@ impl Arrivals {
     }
 
     /// A packet is being handled; `in_order`: none is missing right before it; `is_of_older`: it acknowledges
-    /// older ones of ours than the one before.
-    pub(super) fn on_packet(&mut self, now: Timestamp, in_order: bool, is_of_older: bool) {
-        let after = now.span_since(self.cadence.last()).as_micros();
+    /// older ones of ours than the one before; `waits_since`: when the oldest left that none acknowledged.
+    pub(super) fn on_packet(
+        &mut self,
+        now: Timestamp,
+        in_order: bool,
+        is_of_older: bool,
+        waits_since: impl FnOnce() -> Option<Timestamp>,
+    ) {
+        let last = self.last();
+        let after = now.span_since(last).as_micros();
         let so_far = if self.of_older { self.after_us } else { 0 };
         self.after_us = after.saturating_add(so_far);
         self.of_older = is_of_older;
         self.cadence.on_event(now);
-        let longest = 8 * self.rhythm_us + PAUSE_US;
-        let gap = after.min(LONGEST_US).min(longest);
-        self.rhythm_us = (7 * self.rhythm_us + gap) / 8;
+        // A peer that has nothing to answer may say nothing.
+        if after < LONGEST_US || waits_since().is_some_and(|since| since <= last) {
+            let longest = 8 * self.rhythm_us + PAUSE_US;
+            let gap = after.min(LONGEST_US).min(longest);
+            self.rhythm_us = (7 * self.rhythm_us + gap) / 8;
+        }
         self.in_order = in_order;
         self.behind_gaps = match in_order {
             true => 0,
@@ -131,3 +141,32 @@ const LONGEST_US: u32 = 200_000;
 
 /// A time between packets that is longer than eight times the usual and this is a pause.
 const PAUSE_US: u32 = 20_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    /// A second between packets, while packets of ours wait since then.
+    fn rhythm(waits_since: Option<Timestamp>) -> Span {
+        let mut arrivals = Arrivals::new(at(0));
+        for millis in (10..1_000).step_by(10) {
+            arrivals.on_packet(at(millis), true, false, || None);
+        }
+        for secs in 2..50 {
+            arrivals.on_packet(at(1_000 * secs), true, false, || waits_since);
+        }
+        arrivals.rhythm()
+    }
+
+    #[test]
+    fn a_silence_is_a_rhythm_while_something_waits() {
+        let [tick, longest] = [11, 180].map(Span::from_millis);
+        assert!(rhythm(None) < tick);
+        assert!(rhythm(Some(at(60_000))) < tick, "it left at the end");
+        assert!(rhythm(Some(at(500))) > longest);
+    }
+}

@@ -26,6 +26,8 @@ impl Sender {
         let mut room = Room::new(framing, datagram, self.params.resend_after().is_some());
         if let Some(payload) = self.shorter(now) {
             room.shorten(payload);
+            // What is longer by itself passes in pieces, if these are shorter.
+            self.plan.datagram = payload.max(framing.piece).min(datagram);
         }
         let old = is_probe.then(|| now - self.rtt.smoothed());
         if reason == Reason::Bulk && !open.messages && self.is_long_fragment_next() {

@@ -6,6 +6,8 @@
 pub struct Framing {
     /// Payload of a packet that stays one datagram on every path.
     pub datagram: u16,
+    /// Payload in each datagram of a packet that is cut into several; no less than `datagram` where none is cut.
+    pub piece: u16,
     /// Payload of the largest packet; only messages that do not fit one datagram use it.
     pub packet: u16,
     /// Beside everything, once a packet.

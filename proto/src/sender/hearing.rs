@@ -43,7 +43,8 @@ impl Sender {
             in_order,
             is_of_older,
         } = heard;
-        self.arrivals.on_packet(now, in_order, is_of_older);
+        let oldest = || self.in_flight.first_open().map(|sent| sent.at);
+        self.arrivals.on_packet(now, in_order, is_of_older, oldest);
         let told = tell(&mut Hearing { sender: self, now });
         self.detect_loss(now);
         for outbox in self.lanes.outboxes_mut() {

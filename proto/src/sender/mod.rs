@@ -390,8 +390,10 @@ impl Sender {
                 Duration::ZERO
             }
         };
-        stats.rtt = known(pace.article_rtt().unwrap_or(self.rtt.path()));
         stats.rtt_min = self.rtt.min();
+        // The article's begins at zero.
+        let article = pace.article_rtt().map(|rtt| rtt.max(stats.rtt_min));
+        stats.rtt = known(article.unwrap_or(self.rtt.path()));
         stats.rtt_variation = known(self.rtt.variation());
         stats.datagram_bytes = self.datagram() + self.framing.datagram_overhead;
         stats.second_cipher = self.datagrams.is_second_cipher_taken();

@@ -28,7 +28,7 @@ impl Sender {
         }
         self.on_arrived(now, number, &sent);
         if self.overtake(number) {
-            self.on_newest(now, &sent);
+            self.on_newest(now, first, &sent);
         }
         for item in self.in_flight.items(number) {
             if let Some(outbox) = self.lanes.outbox_mut(item.lane) {
@@ -72,10 +72,18 @@ impl Sender {
         }
     }
 
-    /// The newest packet that is acknowledged tells how long an answer takes, unless that came sooner than any can: then
-    /// it is one to the packet as it went before.
-    fn on_newest(&mut self, now: Timestamp, sent: &Sent) {
-        let sample = self.arrivals.sample(now.span_since(sent.at));
+    /// The newest packet that is acknowledged, with the number of `first`, tells how long an answer takes, unless that
+    /// came sooner than any can: then it is one to the packet as it went before. While nobody knows how soon that is, it
+    /// is taken for one to the packet as it went first: too long an estimate is soon corrected, too short a one is not.
+    fn on_newest(&mut self, now: Timestamp, first: u64, sent: &Sent) {
+        let mut left_at = sent.at;
+        if sent.repeats > 0 && self.rtt.min().is_zero() {
+            let Some(first) = self.in_flight.get(first) else {
+                return;
+            };
+            left_at = first.at;
+        }
+        let sample = self.arrivals.sample(now.span_since(left_at));
         if sent.repeats > 0 && sample.took < Span::from(self.rtt.min()) {
             return;
         }

@@ -24,7 +24,8 @@ impl Sender {
             return false;
         };
         self.plan.clear();
-        self.plan.datagram = self.framing.datagram;
+        // It is cut as it was, also where one datagram would hold it.
+        self.plan.datagram = self.framing.piece.min(self.framing.datagram);
         self.plan.is_bulk = is_bulk;
         self.plan.again = self.in_flight.get(last).map(|sent| Again {
             number: self.in_flight.first_of(last),

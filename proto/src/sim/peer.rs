@@ -16,6 +16,7 @@ use crate::time::Timestamp;
 /// What the real stack of yojimbo costs: bounds for planning.
 pub const FRAMING: Framing = Framing {
     datagram: 1152,
+    piece: 1152,
     packet: 8192,
     packet_overhead: 1,
     lane_overhead: 4,

@@ -337,6 +337,39 @@ fn a_path_that_takes_no_full_datagrams_ends_no_session() {
     }
 }
 
+/// Each of these messages fills a datagram by itself, so it is of no use to send less together.
+#[test]
+fn messages_that_fill_a_datagram_pass_a_path_that_takes_none() {
+    let large = Traffic {
+        messages: 100,
+        sizes: 1_030..=1_140,
+        every: Duration::from_millis(50),
+        ..Traffic::default()
+    };
+    let mixed = Traffic {
+        messages: 400,
+        sizes: 20..=1_140,
+        burst: 4,
+        every: Duration::from_millis(33),
+        ..Traffic::default()
+    };
+    for traffic in [&large, &mixed] {
+        for (mtu, wide_for) in [(1_110, 0), (1_150, 0), (1_180, 0), (1_110, 1)] {
+            let mut game = Game::new(stock(), 61);
+            let narrow = Conditions {
+                loss: 0.02,
+                ..path(mtu)
+            };
+            let first = if wide_for > 0 { path(0) } else { narrow };
+            let mut scenario = Scenario::new(&mut game, 1, first, traffic, traffic);
+            scenario.run_for(Duration::from_secs(wide_for));
+            scenario.set_weather(narrow, narrow);
+            scenario.deliver_all_within(ALL);
+            assert!(scenario.network().0.too_long > 0, "MTU {mtu}");
+        }
+    }
+}
+
 /// Something drops long packets for some seconds, and nothing passes for some more. Probes leave all the while, several
 /// datagrams each; what they cost is not paid for with a silence once the path is well.
 #[test]

@@ -158,3 +158,29 @@ fn a_crowd_in_step_comes_through() {
     );
     assert!(took.len() > 20 * 30, "{} came back", took.len());
 }
+
+/// Who has nothing to answer is silent, and whose acknowledgements reach no further than the standard's is told no more
+/// than they reach between two of his. The silence was taken for how seldom he answers: 60,000 bytes took 175 ms, or after
+/// five seconds 250.
+#[test]
+fn a_silence_says_nothing_of_what_is_answered() {
+    for every in [1, 5].map(Duration::from_secs) {
+        for (size, burst) in [(60_000, 1), (1_000, 60)] {
+            let says = Traffic {
+                messages: 12 * burst,
+                sizes: size..=size,
+                burst,
+                every,
+                ..Traffic::default()
+            };
+            let mut game = Game::new(Rules::yojimbo(&Params::default()), 1);
+            let up = line(20, 256);
+            let mut scenario = Scenario::new(&mut game, 1, up, &says, &Traffic::silent());
+            scenario.deliver_all_within(Duration::from_secs(90));
+            let took = scenario.latencies_up(0).split_off(2 * burst as usize);
+            let longest = took.iter().max().copied().unwrap_or_default();
+            let what = format!("{burst} x {size} each {every:?}: {longest:?}");
+            assert!(longest < Duration::from_millis(60), "{what}");
+        }
+    }
+}

@@ -175,6 +175,7 @@ impl Params {
         let overhead = layout.overhead();
         Framing {
             datagram: limits.fragment_above.min(packet) as u16,
+            piece: limits.fragment_size.min(u16::MAX.into()) as u16,
             packet: packet as u16,
             packet_overhead: overhead.packet,
             lane_overhead: overhead.list,

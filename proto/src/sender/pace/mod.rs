@@ -18,13 +18,13 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | is the path good, and what follows | `adaptive`; what holding back brought: `bad`; beside somebody else: `competing` |
+//! | is the path good, and what follows | `adaptive`, in each state `adaptive/states`; what holding back brought: `bad`; beside somebody else: `competing` |
 //! | how long do our packets wait in a queue | `queueing`; how much of that jitter explains: `jitter` |
 //! | what of a round trip did the peer hold back | `held_back` |
 //! | is a delay no queue | another route's: `jump`; of a path that holds packets up: `silences`; left when we go slower: `trial` |
 //! | is so much lost that the path is bad | `loss_windows` |
 //! | is that the path's own, whatever is sent | `heavy_loss`, by which packets of two get lost |
-//! | how fast does bulk go | `bulk`; where much is lost: `bulk/under_loss`; does it meet the path's end: `watch` |
+//! | how fast does bulk go | `bulk`; where much is lost: `bulk/under_loss`; does it meet the path's end: `watch`, `bulk/end` |
 //! | what came through lately | `delivered` |
 //! | is more lost than usual | `losses` |
 //! | is there a queue too short to be felt | `short_queue` |

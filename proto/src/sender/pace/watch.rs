@@ -92,6 +92,11 @@ impl Watch {
         self.late = 0;
     }
 
+    /// That was of another path.
+    pub(super) fn forget_short_queue(&mut self) {
+        self.short_queue = ShortQueue::default();
+    }
+
     /// What the last acknowledgement says of the path.
     pub(super) fn look(
         &mut self,
@@ -108,7 +113,7 @@ impl Watch {
         let share = f64::from(1.0 - self.losses.usual());
         let carried = best / share;
         let fills = self.short_queue.fills(now, step, going.rate, queue);
-        let is_full = self.short_queue.is_half_full(going.rate, queue);
+        let is_full = self.short_queue.is_filling(now, going.rate, queue);
         let witness = witness(going.rate, step, queue, is_full);
         let overflows = self.losses.have_risen(now, step, witness);
         if overflows {

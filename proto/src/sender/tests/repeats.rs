@@ -83,3 +83,23 @@ fn an_answer_right_behind_a_repeat_is_no_sign_of_reordering() {
     let again = again.expect("the next loss is found as soon");
     assert_eq!(again.messages[0].2, [7; 200]);
 }
+
+/// Before anything is known of the round trip, the answer to a packet may come right behind its repeat. It is no proof of a
+/// short path: what takes longer than that looked like a queue, and a game was paced for half a minute.
+#[test]
+fn a_first_answer_right_behind_a_repeat_is_no_round_trip() {
+    let mut path = Path::new();
+    let large = path.say(3_000);
+    let again = loop {
+        path.millis += 1;
+        if let Some(again) = path.leaving() {
+            break again;
+        }
+    };
+    assert!(path.peer.sender.went_as_another(again.number));
+    path.millis += 3;
+    path.hear(large);
+    assert!(path.peer.sender.is_drained());
+    let least = path.peer.sender.rtt.min();
+    assert_eq!(least, Duration::from_millis(path.millis));
+}

@@ -15,7 +15,7 @@ use super::channels::{
 use super::long_ack::{LongAck, Record};
 use super::params::{Params, WIRE_OVERHEAD};
 use super::postscript::{LONG_ACK_OF_READER, LONG_FRAGMENT, NO_ENTRIES, PROBE_OF_READER};
-use super::reliable::{Header, acked};
+use super::reliable::{Header, Limits, acked};
 use crate::sender::{Form, Fragment, Heard, Hearing, LongFragment, Planned, Sender};
 use crate::sequence;
 use crate::session::{Channel, SendError};
@@ -43,8 +43,9 @@ pub(super) struct Outgoing {
 struct Large {
     header: Header,
     packet: Vec<u8>,
-    /// The fragment that leaves first.
-    first: usize,
+    /// How it is cut.
+    limits: Limits,
+    order: Order,
     /// Fragments that left.
     left: usize,
 }
@@ -170,7 +171,7 @@ impl Outgoing {
         record: Option<&mut Record>,
         out: &mut Vec<u8>,
     ) {
-        if self.write_next_of_large(layout, out) {
+        if self.write_next_of_large(out) {
             return;
         }
         let Some((ack, ack_bits)) = self.planned.take() else {
@@ -189,30 +190,47 @@ impl Outgoing {
         self.write_body(layout, record, (number, ack), out);
         let length = out.len() - body;
         self.written = Some((number, length + WIRE_OVERHEAD));
-        let datagram = self.sender.planned().datagram.into();
-        if length > layout.limits().fragment_above.max(datagram) {
-            let packet = out.split_off(body);
-            out.truncate(start);
-            self.large = Some(Box::new(Large {
-                header,
-                packet,
-                first: again.map_or(0, |again| first_fragment(again.times.get())),
-                left: 0,
-            }));
-            self.write_next_of_large(layout, out);
+        if length > self.sender.planned().datagram.into() {
+            self.cut(layout, header, start, body, out);
         }
+    }
+
+    /// What was appended from `start` on, its contents from `body` on, leaves in fragments: the first of them takes its place.
+    /// Padding that tries a path stays whole.
+    #[cold]
+    fn cut(
+        &mut self,
+        layout: &Layout,
+        header: Header,
+        start: usize,
+        body: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let plan = self.sender.planned();
+        if plan.is_empty() {
+            return;
+        }
+        let packet = out.split_off(body);
+        out.truncate(start);
+        self.large = Some(Box::new(Large {
+            header,
+            packet,
+            limits: layout.limits().in_pieces(),
+            order: Order::after(plan.again.map_or(0, |again| again.times.get())),
+            left: 0,
+        }));
+        self.write_next_of_large(out);
     }
 
     /// Appends the next datagram of a packet that is too large for one, if there is such a packet.
     #[inline]
-    fn write_next_of_large(&mut self, layout: &Layout, out: &mut Vec<u8>) -> bool {
+    fn write_next_of_large(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(large) = &mut self.large else {
             return false;
         };
-        let limits = layout.limits();
-        let count = limits.datagrams(large.packet.len());
-        let index = (large.first + large.left) % count;
-        limits.emit(large.header, &large.packet, index, out);
+        let count = large.limits.datagrams(large.packet.len());
+        let index = large.order.at(large.left, count);
+        large.limits.emit(large.header, &large.packet, index, out);
         large.left += 1;
         if large.left == count {
             self.large = None;
@@ -347,11 +365,35 @@ fn place(fragment: Fragment) -> FragmentPlace {
     }
 }
 
-/// The fragment that leaves first of a packet that left so many `times` before. A path may lose every second datagram, or
-/// third: in the same order the same fragments would be lost each time, and so they would if each time began one later
-/// and another datagram came between. With two in each order, one of the two helps.
-fn first_fragment(times: u8) -> usize {
-    usize::from(times / 2)
+/// In which order the fragments of a packet leave.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    first: usize,
+    is_reversed: bool,
+}
+
+impl Order {
+    /// Of a packet that left so many `times` before.
+    ///
+    /// A queue that is too short for all of them drops the last, so the next time these leave first. A path may lose every
+    /// second datagram, or third: in the same order the same fragments would be lost each time, and so they would if each
+    /// time began one later and another datagram came between. With two from each first one, one of the two helps.
+    fn after(times: u8) -> Self {
+        Self {
+            first: usize::from(times / 2),
+            is_reversed: !times.is_multiple_of(2),
+        }
+    }
+
+    /// The fragment, of so many, that leaves when so many have left.
+    fn at(self, left: usize, count: usize) -> usize {
+        let place = if self.is_reversed {
+            count - 1 - left
+        } else {
+            left
+        };
+        (self.first + place) % count
+    }
 }
 
 /// Takes what a packet says at length of those before `next`, some of which were `skipped`.

@@ -221,3 +221,24 @@ fn what_was_repeated_for_want_of_an_answer_is_not_lost() {
     outgoing.sender.fill_stats(&mut stats);
     assert_eq!((stats.messages_acked, stats.packets_lost), (1, 0));
 }
+
+/// A queue that holds so many of its fragments takes the others the next time, and none is forgotten in any order.
+#[test]
+fn what_a_short_queue_drops_leaves_first_the_next_time() {
+    for count in 2..=8 {
+        let leave = |times: u8, at_most: usize| {
+            let order = Order::after(times);
+            (0..at_most).map(move |left| order.at(left, count))
+        };
+        for times in 0..=6 {
+            let mut all: Vec<_> = leave(times, count).collect();
+            all.sort_unstable();
+            assert!(all.iter().copied().eq(0..count), "{times}: {all:?}");
+        }
+        let holds = count.div_ceil(2);
+        let mut arrived: Vec<_> = leave(0, holds).chain(leave(1, holds)).collect();
+        arrived.sort_unstable();
+        arrived.dedup();
+        assert_eq!(arrived.len(), count);
+    }
+}

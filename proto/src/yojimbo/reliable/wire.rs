@@ -215,6 +215,14 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// For a packet that is to be cut although one datagram may hold it, because the path takes none as long.
+    pub fn in_pieces(&self) -> Self {
+        Self {
+            fragment_above: self.fragment_above.min(self.fragment_size),
+            ..*self
+        }
+    }
+
     /// Datagrams that a payload of `length` bytes makes.
     pub fn datagrams(&self, length: usize) -> usize {
         if length <= self.fragment_above {

@@ -8,6 +8,7 @@
 //!       └── above that without a sign of an end ◀────────┘            └── an end: again from a part
 //! ```
 
+mod end;
 mod under_loss;
 
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::sender::in_flight::Sent;
 use crate::sender::params::Params;
 use crate::time::Timestamp;
 
+use self::end::End;
 use super::heavy_loss::HeavyLoss;
 use super::queueing::Queue;
 use super::volley::Volley;
@@ -38,13 +40,7 @@ pub(super) struct Bulk {
     cut_at: Timestamp,
     /// Steps of growth without any queue: the more, the larger they get.
     steps_without_queue: u32,
-    /// What was delivered when the path's end was last met. Not a limit: it is what a TCP's ssthresh is to its
-    /// window, near which slow start goes carefully, and above which the rate goes on by steps. Zero before that.
-    end: f64,
-    /// What it was before that.
-    end_before: f64,
-    /// Steps of growth above that without a sign of a queue.
-    steps_above_end: u32,
+    end: End,
     /// While loss is heavy and may be the path's own, which few ever see.
     heavy_loss: Option<Box<HeavyLoss>>,
     watch: Watch,
@@ -62,9 +58,7 @@ impl Bulk {
             grown_at: now,
             cut_at: now,
             steps_without_queue: 0,
-            end: 0.0,
-            end_before: 0.0,
-            steps_above_end: 0,
+            end: End::default(),
             heavy_loss: None,
             watch: Watch::default(),
             volley: Volley::new(now, params),
@@ -79,9 +73,12 @@ impl Bulk {
     /// makes a queue of [`PathLimits::queue_max`](crate::sender::PathLimits::queue_max).
     pub(super) fn window(&self, params: &Params) -> f64 {
         let window = self.volley.window();
-        let has_met_end = self.end > 0.0 || !self.in_slow_start;
+        let has_met_end = self.end.is_known() || !self.in_slow_start;
         match has_met_end {
-            true => window.min(self.rate.max(self.end) * params.path.queue_max.as_secs_f64()),
+            true => {
+                let most = self.rate.max(self.end.carried());
+                window.min(most * params.path.queue_max.as_secs_f64())
+            }
             false => window,
         }
     }
@@ -185,7 +182,7 @@ impl Bulk {
         let going = Going {
             rate: self.rate,
             in_slow_start: self.in_slow_start,
-            knows_end: self.end > 0.0,
+            knows_end: self.end.is_known(),
         };
         let path = self.watch.look(now, step, queue, going, params);
         let felt = queue.felt(params);
@@ -196,7 +193,7 @@ impl Bulk {
             self.watch.rest_until(now + 2 * step);
         } else {
             // Until the path's end was met, what left at once says more than a rate that nobody measured.
-            if self.in_slow_start && self.end == 0.0 {
+            if self.in_slow_start && !self.end.is_known() {
                 let carried = self.volley.carried(step, felt);
                 self.rate = self.rate.max(carried.min(params.bulk.max));
             }
@@ -249,15 +246,15 @@ impl Bulk {
 
     /// What was taken for the path's end was another route.
     pub(super) fn on_another_route(&mut self) {
-        self.end = self.end_before;
+        self.end.take_back();
         self.search_on();
+        self.watch.forget_short_queue();
     }
 
     /// Until the path was found full. It goes on while the path delivers what it is sent: half of it, a
     /// round trip later, while doubling. Near where it was full before, by less.
     fn slow_start(&mut self, best: f64, params: &Params) {
-        let is_near_end = self.rate < END_DISPROVED * self.end;
-        let (times, enough) = if is_near_end {
+        let (times, enough) = if self.end.is_near(self.rate) {
             (REGROWTH, REGROW_DELIVERED_MIN)
         } else {
             (2.0, DOUBLE_DELIVERED_MIN)
@@ -282,7 +279,7 @@ impl Bulk {
         if self.rate < RATE_USED * path.carried {
             self.rate += speedup * (step + GROWTH * self.rate);
         }
-        self.resume_slow_start(path.is_met || path.passed < DELIVERED_ABOVE_END * self.end);
+        self.in_slow_start = self.end.is_passed(self.rate, path.passed, path.is_met);
     }
 
     /// Late acknowledgements in a row to stop for: as many as are a queue. Where an end was met the path is known, and
@@ -307,30 +304,18 @@ impl Bulk {
             KEPT_WITHOUT_QUEUE - self.watch.distrust()
         };
         self.in_slow_start = false;
-        self.steps_above_end = 0;
         self.steps_without_queue = 0;
-        self.end_before = std::mem::replace(&mut self.end, end);
+        self.end.meet(end);
         self.rate = self.rate.min(keep * end).max(self.floor);
     }
 
     /// How long the rate stays when the path's end was met. Who shares it heard the losses as well, and needs the time to
     /// come back. What slow start carried first is too little known to stay with.
     fn rest(&self, step: Duration, path: &Path) -> Duration {
-        match path.is_shared && !path.is_queue && self.end > 0.0 {
+        match path.is_shared && !path.is_queue && self.end.is_known() {
             true => (RESTS_AFTER_LOSSES * step).min(RESTS_MAX).max(step),
             false => step,
         }
-    }
-
-    /// More comes through than where the path was last found full, without a queue, for some round trips:
-    /// it was not full then, or it is another path.
-    fn resume_slow_start(&mut self, is_met: bool) {
-        if is_met || self.rate < ABOVE_END * self.end {
-            self.steps_above_end = 0;
-            return;
-        }
-        self.steps_above_end += 1;
-        self.in_slow_start = self.steps_above_end >= STEPS_ABOVE_END;
     }
 
     /// The path turned bad.
@@ -346,7 +331,7 @@ impl Bulk {
         } else {
             UNMEASURED * self.rate
         };
-        self.end_before = std::mem::replace(&mut self.end, best.max(delivered));
+        self.end.replace(best.max(delivered));
         self.rate = (KEPT_WHEN_BAD * delivered).max(self.floor);
         self.in_slow_start = false;
     }
@@ -368,8 +353,8 @@ impl Bulk {
     /// The path is good again.
     pub(super) fn resume(&mut self, now: Timestamp) {
         self.grown_at = now;
-        if self.is_active && self.end > 0.0 {
-            self.rate = self.rate.max(KEPT_ON_RETURN * self.end);
+        if self.is_active && self.end.is_known() {
+            self.rate = self.rate.max(KEPT_ON_RETURN * self.end.carried());
         }
     }
 
@@ -408,16 +393,6 @@ const KEPT_WITHOUT_QUEUE: f64 = 0.95;
 const RESTS_AFTER_LOSSES: u32 = 30;
 const RESTS_MAX: Duration = Duration::from_secs(2);
 
-/// At this many times what was carried at its end, a path that is full would show a queue within a few round trips.
-const ABOVE_END: f64 = 1.1;
-
-/// This many times what was carried at its end must have come through as well: a rate that the window keeps from
-/// being used shows nothing.
-const DELIVERED_ABOVE_END: f64 = 1.04;
-
-/// Round trips without one before slow start resumes.
-const STEPS_ABOVE_END: u32 = 3;
-
 /// The factor of a slow start that resumed near the end: at twice what the path takes, every packet that
 /// is made of several datagrams is lost.
 const REGROWTH: f64 = 1.125;
@@ -446,10 +421,6 @@ const GROWTH: f64 = 0.003;
 /// Steps grow by their size each ten without a queue, up to this many times that.
 const SPEEDUP_STEPS: f64 = 10.0;
 const SPEEDUP_MAX: f64 = 8.0;
-
-/// A rate of this many times what was carried at the end, without a queue, shows that the path was not full there, or
-/// is not any more.
-const END_DISPROVED: f64 = 4.0;
 
 /// In seconds: a queue of more than this is one, however slow the path.
 const PACKET_TIME_MAX: f64 = 0.1;

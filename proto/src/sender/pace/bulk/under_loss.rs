@@ -82,7 +82,7 @@ impl Bulk {
 
     /// Whether it had as little under way as one of many has, when it last met the path's end.
     pub(in crate::sender::pace) fn is_one_of_many(&self, rtt_s: f64) -> bool {
-        self.end * rtt_s < SHARE_OF_CROWD
+        self.end.carried() * rtt_s < SHARE_OF_CROWD
     }
 
     /// Loss above this is heavy: more than heavy loss that is the path's own.
