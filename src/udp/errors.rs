@@ -1,7 +1,7 @@
 //! What a socket error means for the loop: one table, so that no error ends a listener by accident.
 //!
 //! After any send error the datagram is lost, as on the network; it is counted and never tried again
-//! in a loop. Rule: docs/RELIABILITY.md, "UDP errors".
+//! in a loop, and once where the socket is connected. Rule: docs/RELIABILITY.md, "UDP errors".
 
 use std::io;
 
@@ -89,6 +89,13 @@ impl UdpErrors {
     /// One more of this kind.
     pub fn count(&mut self, error: UdpError) {
         self.0[error as usize] += 1;
+    }
+
+    /// Adds others.
+    pub fn merge(&mut self, others: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(others.0) {
+            *mine += theirs;
+        }
     }
 
     /// How many of all kinds.

@@ -75,6 +75,11 @@ impl FirstLinks {
     }
 }
 
+/// Whether the kernel has no smaller MTU for the way to this peer, of a datagram of any length.
+pub(super) fn fits(to: SocketAddr, length: usize) -> bool {
+    mtu_to(to).is_ok_and(|mtu| length + header_bytes(to.ip()) <= mtu)
+}
+
 fn header_bytes(ip: IpAddr) -> usize {
     match ip {
         IpAddr::V4(_) => IPV4_UDP_HEADER_BYTES,
@@ -122,6 +127,10 @@ mod tests {
             }
             assert!(links.take(None, peer, 8_226), "{peer}");
             assert!(!links.take(None, peer, 70_000), "{peer}");
+            assert_eq!(
+                [100, 70_000].map(|length| fits(peer, length)),
+                [true, false]
+            );
         }
     }
 

@@ -51,6 +51,8 @@ pub struct UdpSocket {
     first_links: FirstLinks,
     /// The kernel's running count of drops, to tell what is new.
     dropped: u32,
+    /// See [`UdpSocket::new_refusals`].
+    refusals: u64,
 }
 
 impl UdpSocket {
@@ -102,8 +104,10 @@ impl UdpSocket {
             routers_cut: None,
             first_links: FirstLinks::default(),
             dropped: 0,
+            refusals: 0,
         };
         socket.set_offloads(bind.ip().is_unspecified());
+        socket.let_routers_cut(true);
         Ok(socket)
     }
 
@@ -185,6 +189,12 @@ impl UdpSocket {
         u64::from(new)
     }
 
+    /// How often a connected socket was told of a closed port when it was to send, since this was last asked, and lost
+    /// nothing by it.
+    pub fn new_refusals(&mut self) -> u64 {
+        std::mem::take(&mut self.refusals)
+    }
+
     /// Sends everything in `outgoing`. What cannot be sent is lost and counted; with
     /// [`Options::never_cut`], what the first link would cut in pieces is lost.
     pub fn send(&mut self, outgoing: &Outgoing, sent: &mut Sent) {
@@ -210,7 +220,11 @@ impl UdpSocket {
                 next += run;
             }
             self.let_routers_cut(may_be_cut);
-            self.send_batch(&departures[..count], &datagrams[..count], sent);
+            self.send_batch(outgoing, &departures[..count], &datagrams[..count], sent);
+            if !may_be_cut {
+                // What routers say is believed only until here, see there.
+                self.let_routers_cut(true);
+            }
         }
     }
 
@@ -222,12 +236,15 @@ impl UdpSocket {
 
     /// Tells the kernel whether routers may cut what leaves from now on, over IPv4; over IPv6 none does. Unless told, it
     /// lets them cut what leaves together, and nothing else: ip(7), IP_MTU_DISCOVER, and its `__ip_make_skb`.
+    ///
+    /// With OMIT it cuts what the first link would not take, and believes no router's word of a path: anybody may forge that.
+    /// With DONT it believes it for ten minutes, in which it cuts every datagram here and lets none leave together.
     fn let_routers_cut(&mut self, may: bool) {
         if self.routers_cut == Some(may) {
             return;
         }
         let value = if may {
-            libc::IP_PMTUDISC_DONT
+            libc::IP_PMTUDISC_OMIT
         } else {
             libc::IP_PMTUDISC_PROBE
         };
@@ -247,8 +264,15 @@ impl UdpSocket {
         self.first_links.take(connected, to, length)
     }
 
-    fn send_batch(&mut self, departures: &[Departure<'_>], datagrams: &[usize], sent: &mut Sent) {
+    fn send_batch(
+        &mut self,
+        outgoing: &Outgoing,
+        departures: &[Departure<'_>],
+        datagrams: &[usize],
+        sent: &mut Sent,
+    ) {
         let mut at = 0;
+        let mut tried_again = None;
         while at < departures.len() {
             match mmsg::send(self.io.as_fd(), self.family, &departures[at..]) {
                 Ok(count) => {
@@ -259,48 +283,80 @@ impl UdpSocket {
                     }
                     at = end;
                 }
+                // It may have waited since an earlier datagram, or be forged: the kernel tells of it once.
+                Err(error) if self.hears_of_others(&error) && tried_again != Some(at) => {
+                    self.refusals += u64::from(UdpError::of(&error) == UdpError::Refused);
+                    tried_again = Some(at);
+                }
                 Err(error) => {
-                    self.handle_failure(&departures[at], &error, sent);
+                    self.handle_failure(outgoing, &departures[at], &error, sent);
                     at += 1;
                 }
             }
         }
     }
 
+    /// Whether this may be what ICMP said of another datagram, not why this one did not leave.
+    fn hears_of_others(&self, error: &io::Error) -> bool {
+        self.family == Family::Connected
+            && !matches!(
+                UdpError::of(error),
+                UdpError::Blocked | UdpError::Broken | UdpError::NoBuffers
+            )
+    }
+
     /// A single datagram is lost. A segmented one is tried once more in pieces: where those leave
-    /// although the whole did not, segmentation does not work on this path and is not tried again. But
-    /// the first link may have become smaller since the kernel was asked, and would cut them.
-    fn handle_failure(&mut self, departure: &Departure<'_>, error: &io::Error, sent: &mut Sent) {
+    /// although the whole did not, and the error was about the whole, segmentation does not work on this path and is not
+    /// tried again. But the first link may have become smaller since the kernel was asked, and would cut them.
+    fn handle_failure(
+        &mut self,
+        outgoing: &Outgoing,
+        departure: &Departure<'_>,
+        error: &io::Error,
+        sent: &mut Sent,
+    ) {
         let kind = UdpError::of(error);
         if departure.segment == 0 || kind == UdpError::Blocked || kind == UdpError::Broken {
-            sent.errors.count(kind);
+            sent.lose(kind, outgoing.is_unproven(departure.to));
             return;
         }
         self.first_links.forget(departure.to);
         if self.never_cut && !self.leaves_uncut(departure.to, departure.segment.into()) {
             return;
         }
-        let mut pieces_left = false;
-        for bytes in departure.bytes.chunks(usize::from(departure.segment)) {
-            let piece = Departure {
-                bytes,
-                segment: 0,
-                ..*departure
-            };
-            match mmsg::send(self.io.as_fd(), self.family, &[piece]) {
-                Ok(_) => {
-                    sent.calls += 1;
-                    pieces_left = true;
-                    sent.count(&piece, 1);
-                }
-                Err(error) => sent.errors.count(UdpError::of(&error)),
+        let left_before = sent.datagrams;
+        let mut segments = departure
+            .bytes
+            .chunks(usize::from(departure.segment))
+            .peekable();
+        while segments.peek().is_some() {
+            let mut pieces = [NOTHING; BATCH];
+            let mut count = 0;
+            for (piece, bytes) in pieces.iter_mut().zip(segments.by_ref()) {
+                *piece = Departure {
+                    bytes,
+                    segment: 0,
+                    ..*departure
+                };
+                count += 1;
             }
+            self.send_batch(outgoing, &pieces[..count], &[1; BATCH][..count], sent);
         }
-        // A segment larger than the path's MTU says nothing about segmentation elsewhere.
-        if pieces_left && kind != UdpError::TooLarge {
+        if sent.datagrams > left_before && blames_segmentation(error, departure) {
             self.segmentation = false;
             tracing::info!(%error, address = %self.local, "segmentation offload is off");
         }
+    }
+}
+
+/// Whether a kernel that took the pieces refused the whole because it was to cut it (`udp_send_skb`). It also refuses what
+/// is larger than the path's MTU, older ones with EINVAL, and anybody may forge a router's word of that; and it tells of
+/// errors that waited in the socket. None of these says anything about other peers.
+fn blames_segmentation(error: &io::Error, departure: &Departure<'_>) -> bool {
+    match error.raw_os_error() {
+        Some(libc::EIO) => true,
+        Some(libc::EINVAL) => first_link::fits(departure.to, departure.segment.into()),
+        _ => false,
     }
 }
 

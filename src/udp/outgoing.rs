@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::errors::UdpErrors;
+use super::errors::{UdpError, UdpErrors};
 use super::mmsg::{BATCH, Departure};
 
 /// Datagrams collected for one send, in the order they were made.
@@ -10,6 +10,8 @@ use super::mmsg::{BATCH, Departure};
 pub struct Outgoing {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
+    /// Strangers among those that something goes to, see [`Outgoing::push_unproven`].
+    unproven: Vec<SocketAddr>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +33,12 @@ impl Outgoing {
         self.entries.push(Entry { end, to, from });
     }
 
+    /// As [`Outgoing::push`], to somebody who has proved nothing, not even that this address is theirs.
+    pub fn push_unproven(&mut self, to: SocketAddr, from: Option<IpAddr>) {
+        self.push(to, from);
+        self.unproven.push(to);
+    }
+
     /// Whether it should be sent before more is added.
     pub fn is_full(&self) -> bool {
         self.entries.len() >= OUTGOING_DATAGRAMS || self.bytes.len() >= OUTGOING_BYTES
@@ -49,6 +57,7 @@ impl Outgoing {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
+        self.unproven.clear();
     }
 
     fn start(&self, index: usize) -> usize {
@@ -91,6 +100,10 @@ impl Outgoing {
         run
     }
 
+    pub(super) fn is_unproven(&self, to: SocketAddr) -> bool {
+        self.unproven.contains(&to)
+    }
+
     pub(super) fn departure(&self, first: usize, run: usize) -> Departure<'_> {
         let head = self.entries[first];
         let segment = if run > 1 { self.size(first) as u16 } else { 0 };
@@ -126,6 +139,9 @@ pub struct Sent {
     pub calls: u64,
     /// Datagrams, or segmented groups of them, that it did not.
     pub errors: UdpErrors,
+    /// Those of them that went to who had proved nothing. Where they came from may be forged, so they show nothing about
+    /// this host.
+    pub unproven: UdpErrors,
 }
 
 impl Sent {
@@ -134,13 +150,24 @@ impl Sent {
         self.bytes += departure.bytes.len() as u64;
     }
 
+    pub(super) fn lose(&mut self, kind: UdpError, was_unproven: bool) {
+        self.errors.count(kind);
+        if was_unproven {
+            self.unproven.count(kind);
+        }
+    }
+
+    /// Datagrams that the kernel did not take for this reason, and that whoever sends us anything cannot cause.
+    pub fn failed(&self, kind: UdpError) -> u64 {
+        self.errors.of(kind) - self.unproven.of(kind)
+    }
+
     /// Adds what became of others.
     pub fn merge(&mut self, other: &Self) {
         self.datagrams += other.datagrams;
         self.bytes += other.bytes;
         self.calls += other.calls;
-        for (mine, theirs) in self.errors.0.iter_mut().zip(other.errors.0) {
-            *mine += theirs;
-        }
+        self.errors.merge(&other.errors);
+        self.unproven.merge(&other.unproven);
     }
 }

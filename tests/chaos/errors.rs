@@ -69,12 +69,12 @@ const TROUBLES: [Trouble; 6] = [
         longest: 0,
         counted: Some("unreachable"),
     },
-    // EMSGSIZE, for those that leave as one: they must fit. The kernel cuts a plain datagram.
+    // EMSGSIZE, for those that leave as one: they must fit. The kernel cuts a plain datagram, so they leave as several.
     Trouble {
         make: "ip link set gate mtu 576",
         mend: "ip link set gate mtu 1500",
         plain: None,
-        batch: ONE_BY_ONE,
+        batch: AS_ONE,
         // As long as every link of IPv6 takes it: that much may be cut.
         longest: 1_232,
         counted: None,
@@ -90,7 +90,6 @@ const TROUBLES: [Trouble; 6] = [
 ];
 
 const AS_ONE: &str = "4 left in 1 calls ";
-const ONE_BY_ONE: &str = "4 left in 4 calls ";
 const DENIED: &str = "0 left in 0 calls denied";
 const UNREACHABLE: &str = "0 left in 0 calls unreachable";
 const INVALID: &str = "0 left in 0 calls invalid";

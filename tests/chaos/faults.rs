@@ -8,7 +8,7 @@ use crate::Scale;
 use crate::backend::{Backend, Manner};
 use crate::gate::{Gate, Setup, run};
 use crate::players::{Player, Players};
-use crate::support::wait_until;
+use crate::support::{PATIENCE, wait_until};
 
 const FRAME: Duration = Duration::from_millis(16);
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ fn seated(gate: &Gate, count: usize, timeout: Duration) -> Players {
 /// One player who dials again whenever the door is shut: health checks need a moment to find that
 /// what was missing is back.
 pub fn dial_until_seated(gate: &Gate) -> Players {
-    wait_until("somebody is let in again", Duration::from_secs(20), || {
+    wait_until("somebody is let in again", PATIENCE, || {
         let mut players = Players::new();
         players.join(gate.dial(TOKEN_TIMEOUT), Some(FRAME));
         let decided = |all: &[Player]| all[0].state() != State::Connecting;

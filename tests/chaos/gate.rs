@@ -11,7 +11,7 @@ use tidegate::tokens;
 use tidegate_client::Dial;
 
 use crate::support::place::Place;
-use crate::support::{page, token, wait_until};
+use crate::support::{PATIENCE, page, token, wait_until};
 
 /// A namespace with one end of a veth pair, held by a process that sleeps.
 pub struct Space {
@@ -28,7 +28,7 @@ impl Space {
         let space = Self { holder };
         let own = std::fs::read_link("/proc/self/ns/net").unwrap();
         let theirs = format!("/proc/{}/ns/net", space.holder.id());
-        wait_until("a namespace", Duration::from_secs(20), || {
+        wait_until("a namespace", PATIENCE, || {
             std::fs::read_link(&theirs)
                 .ok()
                 .filter(|theirs| *theirs != own)
@@ -163,7 +163,7 @@ impl Gate {
         };
         gate.wait_for("\"event\":\"listening\"");
         let checked = || somebody.accept().ok();
-        wait_until("a first check", Duration::from_secs(20), checked);
+        wait_until("a first check", PATIENCE, checked);
         std::fs::remove_file(&socket).unwrap();
         gate
     }
@@ -197,7 +197,7 @@ impl Gate {
     }
 
     pub fn wait_for(&self, what: &str) -> String {
-        wait_until(what, Duration::from_secs(20), || {
+        wait_until(what, PATIENCE, || {
             self.log().into_iter().find(|line| line.contains(what))
         })
     }
@@ -205,7 +205,7 @@ impl Gate {
     /// Waits until so many sessions have ended for this reason.
     pub fn wait_for_ends(&self, reason: &str, count: usize) {
         let reason = format!("\"reason\":\"{reason}\"");
-        wait_until(&reason, Duration::from_secs(30), || {
+        wait_until(&reason, PATIENCE, || {
             let ended = self.said(&["session_end", &reason]);
             (ended >= count).then_some(())
         });
@@ -241,9 +241,7 @@ impl Gate {
     /// Ends it as an operator would; panics unless it ends well.
     pub fn stop(mut self) {
         self.signal("TERM");
-        let status = wait_until("its end", Duration::from_secs(40), || {
-            self.child.try_wait().unwrap()
-        });
+        let status = wait_until("its end", PATIENCE, || self.child.try_wait().unwrap());
         assert!(status.success(), "{status}: {:?}", self.log().last());
     }
 }

@@ -21,6 +21,7 @@ mod backend;
 mod errors;
 mod faults;
 mod flood;
+mod forged;
 mod gate;
 mod players;
 mod pressure;
@@ -49,7 +50,7 @@ type Scenario = fn(Scale);
 
 /// Names are what docs/RELIABILITY.md and docs/THREAT-MODEL.md refer to. Those that take longest come
 /// first, so that the others run beside them.
-const SCENARIOS: [(&str, Scenario); 16] = [
+const SCENARIOS: [(&str, Scenario); 18] = [
     ("memory_used_up", pressure::memory_used_up),
     ("descriptors_used_up", pressure::descriptors_used_up),
     ("backend_hung", faults::backend_hung),
@@ -63,6 +64,8 @@ const SCENARIOS: [(&str, Scenario); 16] = [
     ("nat_rebinding", faults::nat_rebinding),
     ("stopped_process", faults::stopped_process),
     ("udp_errors", errors::udp_errors),
+    ("forged_sources", forged::forged_sources),
+    ("forged_errors", forged::forged_errors),
     ("log_disk_full", pressure::log_disk_full),
     ("spoofed_flood", flood::spoofed_flood),
     ("soak", soak::soak),

@@ -8,7 +8,7 @@ use crate::Scale;
 use crate::backend::{Backend, Manner};
 use crate::gate::{Gate, Setup};
 use crate::players::Players;
-use crate::support::wait_until;
+use crate::support::{PATIENCE, wait_until};
 
 /// Eighteen bad networks, each way.
 fn conditions() -> Vec<(&'static str, Conditions)> {
@@ -121,7 +121,7 @@ fn far(millis: u64) -> Conditions {
 /// All who came are gone, and what was said was heard, once.
 fn check_books(gate: &Gate, backend: &Backend, messages: u64, sessions: u64) {
     // Published four times a second.
-    wait_until("the last counters", Duration::from_secs(20), || {
+    wait_until("the last counters", PATIENCE, || {
         (gate.metric("tidegate_peers", &[]) == 0).then_some(())
     });
     let forwarded = |direction| gate.metric("tidegate_messages_forwarded_total", &[direction]);
@@ -197,7 +197,7 @@ pub fn soak(scale: Scale) {
             resident / 1024
         );
     }
-    wait_until("every session ends", Duration::from_secs(40), || {
+    wait_until("every session ends", PATIENCE, || {
         (gate.said(&["session_end"]) >= memory.len() * count).then_some(())
     });
     assert_eq!(
