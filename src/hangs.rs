@@ -1,84 +1,81 @@
-//! A worker that hangs: said in the log, because whoever restarts the process for it, as systemd's watchdog does, takes away
-//! all else that knows which one it was.
+//! Workers that hang: systemd's watchdog is fed only while none does, and the log says which one does, because whoever
+//! restarts the process for it takes away all else that knows.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
-
-use tokio::time::sleep;
 
 use crate::board::Board;
 use crate::clock::Clock;
+use crate::exit::Unavailable;
+use crate::notify::Feed;
+use crate::sizing::threads;
 
-/// Warns while one does. Never ends.
-pub async fn watch(board: Arc<Board>, mut clock: Clock) {
-    let mut looks = Looks::default();
-    loop {
-        sleep(EVERY).await;
-        let stuck = board.snapshot(clock.now()).stuck();
-        match looks.news(&stuck) {
-            Some(News::Hangs) => tracing::error!(
-                event = "worker_hangs",
-                error = stuck.join("; "),
-                help = "unless a debugger holds it, this is a bug: please report it, if it still hangs with what `gdb --batch \
-                        -ex 'thread apply all bt' -p PID` prints",
-                "nobody of its players is served; what asks /livez, and systemd's watchdog, restart the process if it lasts"
-            ),
-            Some(News::TurnsAgain) => tracing::info!(event = "worker_turns_again"),
-            None => {}
+/// Looks from now on, from a thread of its own, which goes with the board: what runs the control plane may hang too.
+pub fn watch(board: &Arc<Board>, clock: Clock) -> Result<(), Unavailable> {
+    let board = Arc::downgrade(board);
+    thread::Builder::new()
+        .name("hangs".into())
+        .spawn(move || look(&board, clock))
+        .map_err(|error| threads::unavailable("the watchdog", &error))?;
+    Ok(())
+}
+
+fn look(board: &Weak<Board>, mut clock: Clock) {
+    let mut feed = Feed::open();
+    let pause = feed.every().map_or(EVERY, |every| every.min(EVERY));
+    let mut told = false;
+    let mut looked = clock.now().mono;
+    while let Some(board) = board.upgrade() {
+        if clock.now().mono.since(looked) >= pause + STOOD_STILL {
+            await_turns(&board, &mut clock);
         }
+        looked = clock.now().mono;
+        let snapshot = board.snapshot(clock.now());
+        drop(board);
+        let stuck = snapshot.stuck();
+        feed.tell(&snapshot, stuck.is_empty());
+        say(&stuck, &mut told);
+        thread::sleep(pause);
+    }
+}
+
+/// Once when one does, and once when none does any more.
+fn say(stuck: &[String], told: &mut bool) {
+    let hangs = !stuck.is_empty();
+    match (std::mem::replace(told, hangs), hangs) {
+        (false, true) => tracing::error!(
+            event = "worker_hangs",
+            error = stuck.join("; "),
+            help = "unless a debugger holds it, this is a bug: please report it, if it still hangs with what `gdb --batch \
+                    -ex 'thread apply all bt' -p PID` prints",
+            "nobody of its players is served; what asks /livez, and systemd's watchdog, restart the process if it lasts"
+        ),
+        (true, false) => tracing::info!(event = "worker_turns_again"),
+        _ => {}
+    }
+}
+
+/// Where the whole process stood still, its workers have not turned either, and this thread may be the first to go on.
+/// Were they judged at once, the watchdog would starve for one more period, and a pause that all sessions have survived
+/// would end them.
+fn await_turns(board: &Board, clock: &mut Clock) {
+    let until = clock.now().mono + FIRST_TURN;
+    loop {
+        let now = clock.now();
+        if now.mono >= until || board.snapshot(now).stuck().is_empty() {
+            return;
+        }
+        thread::sleep(LOOK_AGAIN);
     }
 }
 
 /// Well before a watchdog's ten seconds are over.
 const EVERY: Duration = Duration::from_secs(1);
 
-#[derive(Default)]
-struct Looks {
-    /// The last one found a worker that hangs.
-    found: bool,
-    told: bool,
-}
+/// Later than any thread is woken that gets processor time.
+const STOOD_STILL: Duration = Duration::from_secs(1);
 
-#[derive(Debug, PartialEq, Eq)]
-enum News {
-    Hangs,
-    TurnsAgain,
-}
-
-impl Looks {
-    /// Where the whole process stood still, the first look after it may come before the workers' first turn: it takes two.
-    fn news(&mut self, stuck: &[String]) -> Option<News> {
-        let finds = !stuck.is_empty();
-        let found = std::mem::replace(&mut self.found, finds);
-        match (self.told, found, finds) {
-            (false, true, true) => {
-                self.told = true;
-                Some(News::Hangs)
-            }
-            (true, _, false) => {
-                self.told = false;
-                Some(News::TurnsAgain)
-            }
-            _ => None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_worker_that_hangs_is_told_once_and_so_is_that_it_turns() {
-        let mut looks = Looks::default();
-        let stuck = ["worker 1 of listener game has been silent for 5 s".to_owned()];
-        assert_eq!(looks.news(&[]), None);
-        assert_eq!(looks.news(&stuck), None, "the process may have stood still");
-        assert_eq!(looks.news(&[]), None);
-        assert_eq!(looks.news(&stuck), None);
-        assert_eq!(looks.news(&stuck), Some(News::Hangs));
-        assert_eq!(looks.news(&stuck), None);
-        assert_eq!(looks.news(&[]), Some(News::TurnsAgain));
-        assert_eq!(looks.news(&[]), None);
-    }
-}
+/// For the workers to turn, as they do four times a second.
+const FIRST_TURN: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);

@@ -7,16 +7,11 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-use crate::board::{Board, Snapshot};
-use crate::clock::Clock;
-use crate::exit::Unavailable;
-use crate::sizing::threads;
+use crate::board::Snapshot;
 
 /// Sockets are bound, peers are welcome. Also ends a reload.
 pub fn ready() {
@@ -38,57 +33,42 @@ pub fn stopping(grace: Duration) {
     tell(&[NotifyState::Stopping, NotifyState::Custom(&extend)]);
 }
 
-/// Reports state and peers from now on, and feeds the watchdog while every worker turns, from a
-/// thread of its own that ends with the process. Does nothing without a service manager.
-pub fn start(board: Arc<Board>, clock: Clock) -> Result<(), Unavailable> {
-    if env::var_os("NOTIFY_SOCKET").is_none() {
-        return Ok(());
-    }
-    let watchdog = sd_notify::watchdog_enabled();
-    thread::Builder::new()
-        .name("notify".into())
-        .spawn(move || report(&board, clock, watchdog))
-        .map_err(|error| threads::unavailable("the watchdog", &error))?;
-    Ok(())
+/// What the service manager is told again and again.
+pub struct Feed {
+    /// For so long it waits for a sign of life, if at all.
+    watchdog: Option<Duration>,
+    /// The status that it has.
+    told: String,
 }
 
-fn report(board: &Board, mut clock: Clock, watchdog: Option<Duration>) {
-    // Thrice in a watchdog's period: one late turn of this thread is not a dead process.
-    let pause = watchdog.map_or(STATUS_EVERY, |period| (period / 3).min(STATUS_EVERY));
-    let mut told = String::new();
-    loop {
-        let snapshot = board.snapshot(clock.now());
-        let status = status(&snapshot);
+impl Feed {
+    pub fn open() -> Self {
+        let listens = env::var_os("NOTIFY_SOCKET").is_some();
+        Self {
+            watchdog: sd_notify::watchdog_enabled().filter(|_| listens),
+            told: String::new(),
+        }
+    }
+
+    /// How often it waits for one, thrice in a watchdog's period: one late turn of a thread is not a dead process.
+    pub fn every(&self) -> Option<Duration> {
+        self.watchdog.map(|period| period / 3)
+    }
+
+    /// State and peers where they changed, and a sign of life if every worker turns.
+    pub fn tell(&mut self, snapshot: &Snapshot, all_turn: bool) {
+        let status = status(snapshot);
         let mut news = Vec::new();
-        if watchdog.is_some() && snapshot.stuck().is_empty() {
+        if self.watchdog.is_some() && all_turn {
             news.push(NotifyState::Watchdog);
         }
-        if status != told {
+        if status != self.told {
             news.push(NotifyState::Status(&status));
         }
         if !news.is_empty() {
             tell(&news);
         }
-        told = status;
-        let began = clock.now().mono;
-        thread::sleep(pause);
-        if clock.now().mono.since(began) >= pause + STOOD_STILL {
-            await_turns(board, &mut clock);
-        }
-    }
-}
-
-/// Where the whole process stood still, its workers have not turned either, and this thread may be the first to go on.
-/// Were they judged at once, the watchdog would starve for one more period, and a pause that all sessions have survived
-/// would end them.
-fn await_turns(board: &Board, clock: &mut Clock) {
-    let until = clock.now().mono + FIRST_TURN;
-    loop {
-        let now = clock.now();
-        if now.mono >= until || board.snapshot(now).stuck().is_empty() {
-            return;
-        }
-        thread::sleep(LOOK_AGAIN);
+        self.told = status;
     }
 }
 
@@ -126,25 +106,22 @@ fn send(place: &OsStr, news: &[NotifyState<'_>]) -> io::Result<()> {
 /// For a manager that is busy.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-const STATUS_EVERY: Duration = Duration::from_secs(2);
-
-/// Later than any thread is woken that gets processor time.
-const STOOD_STILL: Duration = Duration::from_secs(1);
-
-/// For the workers to turn, as they do four times a second.
-const FIRST_TURN: Duration = Duration::from_secs(1);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
 /// Beyond the drain's grace: flushing streams, saying goodbye.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Child, Command};
+    use std::io::{BufRead, BufReader};
+    use std::process::{Child, Command, Stdio};
+    use std::sync::Arc;
+    use std::thread;
 
     use super::*;
-    use crate::board::{ListenerInfo, State, WorkerSocket};
+    use crate::board::{Board, ListenerInfo, State, WorkerSocket};
     use crate::capacity::Capacity;
+    use crate::clock::Clock;
+    use crate::config::{Log, LogFormat};
+    use crate::{hangs, logging};
 
     /// What the child below says, a datagram each time, until one that `last` accepts.
     fn heard(socket: &UnixDatagram, last: impl Fn(&str) -> bool) -> Vec<String> {
@@ -179,17 +156,23 @@ mod tests {
             .env("NOTIFY_SOCKET", path)
             .env("WATCHDOG_USEC", "300000")
             .env_remove("WATCHDOG_PID")
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         Running(child)
     }
 
-    /// A worker that turns at first and then hangs.
+    /// A worker that turns at first, then hangs, and in the end turns again.
     #[test]
     #[ignore = "run by systemd_hears_everything_and_the_watchdog_starves in a process of its own"]
     fn the_talking_process() {
+        let log = Log {
+            format: LogFormat::Json,
+            level: "info".to_owned(),
+            repeat_window: Duration::ZERO,
+        };
+        let _logging = logging::install(&log).unwrap();
         let mut clock = Clock::start();
         let board = Arc::new(Board::new(clock.now(), Capacity::new(64, 0).into()));
         let info = ListenerInfo {
@@ -207,8 +190,13 @@ mod tests {
         reloading();
         stopping(Duration::from_secs(7_200));
         reporter.publish(clock.now().mono, &counters);
-        start(Arc::clone(&board), clock).unwrap();
-        thread::sleep(Duration::from_secs(30));
+        hangs::watch(&board, clock.clone()).unwrap();
+        while board.snapshot(clock.now()).stuck().is_empty() {
+            thread::sleep(Duration::from_millis(50));
+        }
+        thread::sleep(Duration::from_secs(1));
+        reporter.publish(clock.now().mono, &counters);
+        thread::sleep(Duration::from_secs(4));
     }
 
     #[test]
@@ -218,8 +206,25 @@ mod tests {
         socket
             .set_read_timeout(Some(Duration::from_secs(20)))
             .unwrap();
-        let running = child(&path);
+        let mut running = child(&path);
+        let log = running.0.stderr.take().unwrap();
         let said = heard(&socket, |text| text.contains("has been silent"));
+        let log = BufReader::new(log).lines().map_while(Result::ok);
+        let mut events = log.filter(|line| line.contains("\"event\":\"worker_"));
+        let hangs = events.next().unwrap();
+        assert!(hangs.contains("worker_hangs"), "{hangs}");
+        assert!(
+            hangs.contains("worker 0 of listener udp has been silent for 5 s"),
+            "{hangs}"
+        );
+        let turns = events.next().unwrap();
+        assert!(turns.contains("worker_turns_again"), "{turns}");
+        let again = heard(&socket, |text| text.contains("WATCHDOG=1"));
+        let before = &again[..again.len() - 1];
+        assert!(
+            before.iter().all(|text| text.contains("has been silent")),
+            "{before:?}"
+        );
         drop(running);
         std::fs::remove_file(&path).unwrap();
         let lines: Vec<&str> = said.iter().flat_map(|text| text.lines()).collect();

@@ -17,7 +17,6 @@ use crate::control_plane;
 use crate::core_dumps;
 use crate::hangs;
 use crate::logging::Logging;
-use crate::notify;
 use crate::reload::{Reloader, Source, values};
 use crate::running_listener::{Common, Opening, RunningListener, Shares};
 use crate::shutdown::{Fleet, StopSignals};
@@ -58,10 +57,6 @@ async fn serve(
     };
     tokio::spawn(logging.clone().publish(server.common.board.clone()));
     tokio::spawn(sizing::cpu::watch(server.common.board.clone()));
-    tokio::spawn(hangs::watch(
-        server.common.board.clone(),
-        server.common.clock.clone(),
-    ));
     let workers = Workers::new(server.fleet.remotes());
     let reloader = Reloader {
         source,
@@ -138,7 +133,7 @@ impl Server {
             }
             listeners.push(running);
         }
-        notify::start(common.board.clone(), common.clock.clone())?;
+        hangs::watch(&common.board, common.clock.clone())?;
         let fleet = Fleet::spawn(shares, &common.clock)?;
         Ok(Self {
             fleet,

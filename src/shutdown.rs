@@ -116,6 +116,10 @@ impl Fleet {
         if stop == Stop::InOrder {
             let longest = drain.ready_delay + drain.grace;
             let now = self.clock.now();
+            board.update_process(|process| {
+                process.state = State::Draining;
+                process.drain_deadline = Some(now.mono + longest);
+            });
             tracing::info!(
                 event = "drain",
                 reason = "SIGTERM",
@@ -125,10 +129,6 @@ impl Fleet {
                 "no newcomers from now on; who is here is told to go, and the process ends once all is delivered, or \
                  when the grace is over"
             );
-            board.update_process(|process| {
-                process.state = State::Draining;
-                process.drain_deadline = Some(now.mono + longest);
-            });
             notify::stopping(longest);
             tokio::select! {
                 () = self.drain(drain) => {}

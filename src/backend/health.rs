@@ -56,8 +56,8 @@ pub async fn find(targets: BTreeSet<Target>) -> Vec<(Target, Vec<SocketAddr>)> {
     let mut looks = JoinSet::new();
     for target in targets {
         looks.spawn(async move {
-            let found = timeout(NAMES_PATIENCE, resolve(&target)).await;
-            Some((target, found.ok()?.ok()?))
+            let found = resolve_within(NAMES_PATIENCE, &target).await.ok()?;
+            Some((target, found))
         });
     }
     let found = looks.join_all().await;
@@ -74,7 +74,7 @@ async fn watch_one(
     let has_name = pool.target(index).has_name();
     if has_name {
         let found = timeout(NAMES_PATIENCE, look_up(&pool, index)).await;
-        if let Err(error) = found.unwrap_or_else(|_| Err(silence())) {
+        if let Err(error) = found.unwrap_or_else(|_| Err(silence(NAMES_PATIENCE))) {
             warn_of_name(&pool, index, &error);
         }
     }
@@ -96,12 +96,11 @@ async fn watch_one(
 /// name.
 const NAMES_PATIENCE: Duration = Duration::from_secs(3);
 
-fn silence() -> io::Error {
-    let text = format!(
-        "the name servers have not answered in {} s",
-        NAMES_PATIENCE.as_secs()
-    );
-    io::Error::new(io::ErrorKind::TimedOut, text)
+/// Not of the kind of [`no_answer`], whose cause is looked for at the target.
+fn silence(patience: Duration) -> io::Error {
+    io::Error::other(format!(
+        "the name servers have not answered in {patience:?}"
+    ))
 }
 
 /// Looks a name up again and again, and as soon as somebody could not be connected: what it stands for
@@ -149,6 +148,19 @@ async fn resolve(target: &Target) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
+async fn resolve_within(patience: Duration, target: &Target) -> io::Result<Vec<SocketAddr>> {
+    told_within(patience, resolve(target)).await
+}
+
+/// What name servers tell, or an error that blames them and not the target.
+async fn told_within(
+    patience: Duration,
+    told: impl Future<Output = io::Result<Vec<SocketAddr>>>,
+) -> io::Result<Vec<SocketAddr>> {
+    let told = timeout(patience, told).await;
+    told.unwrap_or_else(|_| Err(silence(patience)))
+}
+
 /// Asks each address of a target, all at the same time; and at once where one has ended many streams. Whoever starts a
 /// crashed game server again is mostly quicker than the next check would be.
 async fn check(
@@ -175,7 +187,9 @@ async fn check(
             };
             note(pool, pick, answer, clock.now().mono, suspected, &health);
         }
-        let pause = if pool.states()[index].up {
+        let pause = if pool.is_suspect(index) {
+            LOOK_AGAIN
+        } else if pool.states()[index].up {
             health.interval
         } else {
             health.interval.min(WAITING)
@@ -221,14 +235,14 @@ fn note(
 /// How often a target is asked for that is down, and its name: players wait for it.
 const WAITING: Duration = Duration::from_secs(1);
 
+/// How soon after it was found there a target is asked again that has ended many streams.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
 /// One connect to each address of a target that no pool knows yet; where they went. An error when
 /// none answered.
 pub async fn try_out(backend: &Backend, target: &Target) -> io::Result<String> {
     let patience = backend.connect_timeout;
-    let found = match timeout(patience, resolve(target)).await {
-        Ok(found) => found?,
-        Err(_) => return Err(no_answer(patience)),
-    };
+    let found = resolve_within(patience, target).await?;
     let pool = Pool::new(backend.balance, std::slice::from_ref(target));
     pool.set_addresses(0, &found);
     let (mut said, mut answered, mut failed) = (Vec::new(), false, None);
@@ -296,6 +310,7 @@ pub fn no_answer(patience: Duration) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::advice;
 
     fn health(down_after: u32) -> Health {
         Health {
@@ -304,6 +319,24 @@ mod tests {
             up_after: 1,
             down_after,
         }
+    }
+
+    /// Who is told of a firewall looks for it at the game server, which was never asked.
+    #[tokio::test]
+    async fn name_servers_that_do_not_answer_are_no_target_that_does_not() {
+        let target = Target::Tcp {
+            host: "no.such.name.invalid.".into(),
+            port: 7000,
+        };
+        let never = std::future::pending();
+        let error = told_within(Duration::from_millis(1), never)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the name servers have not answered in 1ms"
+        );
+        assert_eq!(advice::help(&target, &error), None);
     }
 
     /// A target that is there after all, or that nobody suspected, has not crashed.

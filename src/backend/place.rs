@@ -30,8 +30,8 @@ pub(super) struct Place {
     rests_until: Timestamp,
     /// Streams that were ended from there since the last check.
     ended: u32,
-    /// They were many, and the next check is to say whether somebody is there.
-    suspect: bool,
+    /// They were many, and so many more checks are to say whether somebody is there.
+    looks: u8,
     /// Nobody was there, and no check has found anybody since: more streams may end with the same crash.
     crashed: bool,
 }
@@ -50,7 +50,7 @@ impl Place {
             failures: 0,
             rests_until: Timestamp::ZERO,
             ended: 0,
-            suspect: false,
+            looks: 0,
             crashed: false,
         }
     }
@@ -104,17 +104,29 @@ impl Place {
     pub(super) fn on_ended(&mut self) -> bool {
         self.ended = self.ended.saturating_add(1);
         let are_many = self.ended > CRASH_STREAMS && self.ended > self.streams / CRASH_PART;
-        are_many && !std::mem::replace(&mut self.suspect, true)
+        let is_news = are_many && self.looks == 0;
+        if is_news {
+            self.looks = LOOKS;
+        }
+        is_news
     }
 
-    /// Whether they were many since this was last asked.
+    /// Whether they were many of late, and this check is one of those that are to say why.
     pub(super) fn take_suspicion(&mut self) -> bool {
         self.ended = 0;
-        std::mem::take(&mut self.suspect)
+        let suspected = self.is_suspect();
+        self.looks = self.looks.saturating_sub(1);
+        suspected
+    }
+
+    /// Whether another check is to say why.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.looks > 0
     }
 
     /// A check that was to say whether somebody is there found nobody. True of the first since it was there.
     pub(super) fn on_crash(&mut self) -> bool {
+        self.looks = 0;
         !std::mem::replace(&mut self.crashed, true)
     }
 
@@ -138,7 +150,7 @@ impl Place {
     /// Checks are off from now on: what the last ones found no longer counts.
     pub(super) fn forget_checks(&mut self) {
         (self.up, self.reached, self.run) = (true, false, 0);
-        (self.ended, self.suspect, self.crashed) = (0, false, false);
+        (self.ended, self.looks, self.crashed) = (0, 0, false);
     }
 
     fn is_doubtful(&self) -> bool {
@@ -150,6 +162,8 @@ impl Place {
 /// like a crash. Those that ended are among them for a moment longer. The alert TidegateBackendCrashed counts alike.
 const CRASH_STREAMS: u32 = 10;
 const CRASH_PART: u32 = 3;
+/// The kernel closes what a killed program had open one by one, and may close what it listened on last.
+const LOOKS: u8 = 3;
 
 /// Failures in a row that open the breaker.
 pub(super) const BREAKER_FAILURES: u32 = 5;

@@ -61,7 +61,6 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     let board = Arc::new(Board::new(clock.now(), capacity.clone()));
     tokio::spawn(logging.clone().publish(board.clone()));
     tokio::spawn(sizing::cpu::watch(board.clone()));
-    tokio::spawn(hangs::watch(board.clone(), clock.clone()));
     let listeners: anyhow::Result<Vec<_>> = config.tunnels.iter().map(bind).collect();
     let listeners = listeners?;
     let shares = shares(&config, &board, &capacity)?;
@@ -69,7 +68,7 @@ async fn connect(config: Config, logging: Logging) -> anyhow::Result<()> {
     let start = |listen| Admin::start(listen, allowed_hosts, board.clone(), clock.clone());
     let _admin = config.admin.listen.map(start).transpose()?;
     let control = control::bind(&config.admin)?;
-    crate::notify::start(board.clone(), clock.clone())?;
+    hangs::watch(&board, clock.clone())?;
     let fleet = Fleet::spawn(shares, &clock)?;
     let remotes: Vec<Remote> = fleet.remotes();
     let gate = Gate {

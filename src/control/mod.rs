@@ -121,7 +121,7 @@ async fn converse(stream: UnixStream, gate: &Arc<Gate>, waiting: &Notify) -> io:
         }
         let text = match serde_json::from_str::<Request>(&line) {
             Ok(request) => answer(gate, uid, request).await,
-            Err(error) => json!({"ok": false, "error": error.to_string()}).to_string(),
+            Err(error) => json!({"ok": false, "error": not_understood(&error)}).to_string(),
         } + "\n";
         tokio::select! {
             biased;
@@ -132,6 +132,14 @@ async fn converse(stream: UnixStream, gate: &Arc<Gate>, waiting: &Notify) -> io:
             return Ok(());
         }
     }
+}
+
+/// What a newer program may ask whose process has not been restarted yet, or an older one that was kept.
+fn not_understood(error: &serde_json::Error) -> String {
+    format!(
+        "{error}\n help: tidegate {} runs here; ask it with `tidegate ctl` of that version, or restart it",
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// Returns when somebody needs the place of a caller who has had this time to ask, or to take an answer.

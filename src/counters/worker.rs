@@ -291,6 +291,7 @@ mod tests {
                 bytes: 5,
                 calls: 6,
                 errors: UdpErrors([7; UdpError::ALL.len()]),
+                unproven: UdpErrors([7; UdpError::ALL.len()]),
             },
             kernel_drops: 8,
             receive_buffer_bytes: 9,

@@ -242,6 +242,7 @@ impl Relay {
                 }
             }
             client.socket.send(&self.to_server, &mut self.sent);
+            self.report.unreachable += client.socket.new_refusals();
             self.to_server.clear();
             while let Some(((), datagram)) = client.down.pop(now) {
                 self.to_clients.bytes().extend_from_slice(&datagram);

@@ -230,7 +230,7 @@ impl Listener {
             destination.pool.on_closed(pick);
             peer.attempt.chosen = Chosen::None;
         }
-        self.limits_met.on_unopened();
+        self.seats.on_unopened();
         self.endpoint.close(turn.now, id, CloseReason::Overload);
     }
 
@@ -266,8 +266,8 @@ impl Listener {
         let Some(header) = &self.terms.destination.as_ref()?.proxy else {
             return Some(greeting);
         };
-        let local = self.socket.as_ref().map(|socket| socket.local_addr());
-        let mut ours = local.unwrap_or(peer.remote);
+        let shared = self.socket.as_ref();
+        let mut ours = shared.map_or(peer.remote, |shared| shared.socket.local_addr());
         if let Some(ip) = peer.ours {
             ours.set_ip(ip);
         }

@@ -11,7 +11,6 @@ use super::Listener;
 use super::peer::Peer;
 use crate::board::{PeerRow, WorstPeers};
 use crate::counters::Direction;
-use crate::udp::UdpError;
 
 /// One walk.
 #[derive(Debug, Default)]
@@ -28,8 +27,6 @@ pub(super) struct Census {
     /// Peers that were visited and whose sessions have not ended.
     open: u64,
     worst: WorstPeers,
-    /// Datagrams that a filter did not let out, and that were told of.
-    denied: u64,
 }
 
 impl Census {
@@ -41,7 +38,6 @@ impl Census {
             sampling: now.since(self.sampled) >= SAMPLE_INTERVAL,
             sampled: self.sampled,
             gathered: self.gathered,
-            denied: self.denied,
             ..Self::default()
         };
     }
@@ -106,7 +102,7 @@ impl Listener {
             counters.sample_peer(stats);
             census.worst.offer(PeerRow {
                 session: peer.session,
-                address: if peer.socket.is_some() {
+                address: if peer.dialled.is_some() {
                     peer.remote
                 } else {
                     address
@@ -155,21 +151,16 @@ impl Listener {
     /// What is known without a walk.
     pub(super) fn count(&mut self, now: Now) {
         let counters = &mut self.counters;
-        let denied = counters.sent.errors.of(UdpError::Denied);
-        let lost = denied - std::mem::replace(&mut self.census.denied, denied);
-        if lost > 0 {
-            log_send_denied(&self.name, lost);
-        }
         counters.peers = self.endpoint.len() as u64;
         counters.handshakes_pending = self.endpoint.handshakes_pending() as u64;
         counters.peers_blocked[Direction::ToPeer as usize] = self.endpoint.awaited() as u64;
         self.memory.tell();
         counters.queued_bytes = self.memory.by_direction();
         counters.peers_held_back = self.memory.held_back();
-        if let Some(admission) = &mut self.admission {
+        if let Some(admission) = &mut self.strangers.admission {
             counters.admission = admission.counters(now.mono);
         }
-        self.log_limits_met();
+        self.log_seats();
         self.log_outage(now.mono);
     }
 
@@ -182,18 +173,6 @@ impl Listener {
     pub(super) fn on_ended(&mut self, id: PeerId) {
         self.census.open -= u64::from(self.endpoint.is_surveyed(id)).min(self.census.open);
     }
-}
-
-/// A filter is somebody's rule on this machine, and players notice nothing but silence.
-fn log_send_denied(listener: &str, lost: u64) {
-    tracing::warn!(
-        event = "cannot_send",
-        reason = UdpError::Denied.label(),
-        listener,
-        lost,
-        help = "a packet filter of this host, or a route that prohibits, does not let out what we send to players: \
-                `nft list ruleset` or `iptables -vL OUTPUT`, and `ip route`",
-    );
 }
 
 /// Peers visited before the other steps of a turn get theirs: some fifty microseconds.

@@ -8,6 +8,7 @@ use tidegate_proto::{Reject, Session};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::attempt::Attempt;
+use super::polled_socket::PolledSocket;
 use super::wakes::{Wakes, poll_token};
 use super::{Listener, Turn};
 use crate::backend::{Socket, Stream};
@@ -36,6 +37,7 @@ pub struct Dial {
 /// What only a peer has that we dialled, for a local program.
 #[derive(Debug)]
 pub(super) struct Dialled {
+    pub(super) socket: PolledSocket,
     /// Our end of its socket: the server's log calls the peer so, unless something on the way translates.
     pub(super) local: SocketAddr,
     /// Where the local program's stream comes from, if that has an address.
@@ -65,7 +67,8 @@ impl Listener {
             stream_permit,
         } = dial;
         // The endpoint tells peers apart by address; with a socket each, that is our own.
-        let id = self.endpoint.dial(turn.now, udp.local_addr(), session);
+        let local = udp.local_addr();
+        let id = self.endpoint.dial(turn.now, local, session);
         let slot = id.slot();
         let registered = udp
             .register(
@@ -81,12 +84,12 @@ impl Listener {
         }
         let mut peer = self.new_peer(id, remote, turn.now.mono);
         peer.dialled = Some(Box::new(Dialled {
-            local: udp.local_addr(),
+            socket: PolledSocket::new(udp),
+            local,
             client,
             client_id,
             _stream_permit: stream_permit,
         }));
-        peer.socket = Some(udp);
         peer.stream = Stream::accepted(stream);
         peer.attempt = Attempt::dialled(turn.now.mono + timeout);
         self.peers.insert(Box::new(peer));

@@ -66,7 +66,7 @@ impl Listener {
                 Some(Letter::Lost(lost)) => self.look_for(turn, lost),
                 Some(Letter::Found(found)) => self.adopt(turn, *found),
                 Some(Letter::Struck(from)) => {
-                    if let Some(admission) = &mut self.admission {
+                    if let Some(admission) = &mut self.strangers.admission {
                         admission.on_strike_elsewhere(turn.now.mono, from);
                     }
                 }
@@ -86,8 +86,8 @@ impl Listener {
         else {
             return;
         };
-        // One that is still joining, or over, stays: its next datagrams ask again.
-        let is_settled = |peer: &Peer| peer.phase == Phase::Playing && peer.stream.is_open();
+        // One that is still joining, or over, stays: its next datagrams ask again. The stream of one that plays is open.
+        let is_settled = |peer: &Peer| peer.phase == Phase::Playing;
         if !self.peers.get(id).is_some_and(is_settled) {
             return;
         }
@@ -154,7 +154,7 @@ impl Listener {
             self.counters.target(target).connections += 1;
         }
         self.handovers.arrived += 1;
-        self.refund_stray(route.from);
+        self.strangers.refund_stray(route.from);
         self.endpoint.give_back_tries(tries);
         self.memory.on_came(&peer.accounted);
         self.peers.insert(peer);
@@ -230,3 +230,34 @@ const LETTER_LASTS: Duration = Duration::from_secs(10);
 
 /// Orders that are remembered. More in [`LETTER_LASTS`] come from a script, which finds what is left.
 const ORDERS_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A script that kicks one by one for ever takes no memory, and the last that it kicked are those who may be on their way.
+    #[test]
+    fn the_last_orders_are_remembered() {
+        let mut handovers = Handovers::default();
+        for session in 0..1_000 {
+            handovers.on_order(Now::default(), Whom::Session(session), CloseReason::Kicked);
+        }
+        let sessions = handovers.orders.iter().map(|order| match order.whom {
+            Whom::Session(session) => session,
+            whom => panic!("{whom} was not kicked"),
+        });
+        let last = (1_000 - ORDERS_MAX as u64)..1_000;
+        assert!(sessions.eq(last), "{:?}", handovers.orders);
+    }
+
+    /// Each question goes to all others, and all of them ask.
+    #[test]
+    fn no_worker_is_asked_more_often_than_it_can_look() {
+        let asked = |others| {
+            let mut handovers = Handovers::default();
+            let granted = (0..2_000).filter(|_| handovers.may_ask(Now::default(), others));
+            granted.count()
+        };
+        assert_eq!([1, 4, 5_000].map(asked), [1_000, 250, 1]);
+    }
+}

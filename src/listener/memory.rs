@@ -19,7 +19,7 @@ use crate::counters::Direction;
 /// The memory of all peers of this listener on this worker.
 #[derive(Debug)]
 pub(super) struct Memory {
-    capacity: Arc<Capacity>,
+    pub(super) capacity: Arc<Capacity>,
     all: Queued,
     /// What of it `capacity` knows.
     told: Queued,
@@ -232,3 +232,99 @@ fn in_memory(bytes: u64) -> usize {
 
 /// What the others do not know may be this much, for each worker and listener.
 const UNTOLD_MAX: u64 = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidegate_proto::{AckPolicy, CloseReason, Endpoint, Now, endpoint, rudp};
+
+    use super::super::peer::Phase;
+    use super::*;
+    use crate::backend::StreamRules;
+    use crate::config::UnreliablePolicy;
+    use crate::framing::{FrameCodec, Framing};
+    use crate::protocol::RejectAll;
+
+    const QUEUE_MEMORY: u64 = 1 << 20;
+
+    fn workers() -> [Memory; 2] {
+        let capacity = Arc::new(Capacity::new(2, QUEUE_MEMORY));
+        [(); 2].map(|()| Memory::new(capacity.clone()))
+    }
+
+    fn peer() -> Peer {
+        let (now, at) = (Now::default(), ([127, 0, 0, 1], 1).into());
+        let session = Box::new(rudp::Session::dial(now, rudp::Params::default()));
+        let mut endpoint = Endpoint::new(Box::new(RejectAll), endpoint::Params::default());
+        let rules = StreamRules {
+            codec: FrameCodec::new(Framing::U16Be, false, false, 1_024),
+            unreliable: UnreliablePolicy::Refuse,
+            ack: AckPolicy::Queued,
+            stall: Duration::from_secs(1),
+            linger: Duration::from_secs(1),
+        };
+        let id = endpoint.dial(now, at, session);
+        Peer::new(id, 1, at, now.mono, rules.into())
+    }
+
+    /// A peer's session, which holds so much now, is told this.
+    fn hold(memory: &mut Memory, peer: &mut Peer, held: Held) -> Option<Allowance> {
+        memory.account(&mut peer.accounted, held, &peer.stream);
+        memory.allowance(peer)
+    }
+
+    /// What a worker has not told the others counts for itself.
+    #[test]
+    fn pieces_are_limited_from_an_eighth_of_the_memory_on() {
+        let [mut memory, _] = workers();
+        let pieces = |bytes: u64| Held {
+            pieces: bytes as usize,
+            ..Held::default()
+        };
+        let (eighth, mut peer) = (QUEUE_MEMORY / 8, peer());
+        assert_eq!(hold(&mut memory, &mut peer, pieces(eighth - 1)), None);
+        assert!(!memory.is_short());
+        let allowance = hold(&mut memory, &mut peer, pieces(eighth)).unwrap();
+        assert!(memory.is_short());
+        assert_eq!(allowance.pieces as u64, eighth / 8, "of what is left");
+        assert_eq!([allowance.inbox, allowance.ahead], [usize::MAX; 2]);
+        memory.account(&mut peer.accounted, Held::default(), &peer.stream);
+        assert!(memory.is_short(), "it has not been told yet");
+        assert_eq!(memory.allowance(&mut peer), Some(Allowance::UNLIMITED));
+        assert_eq!(hold(&mut memory, &mut peer, pieces(1)), None);
+        assert!(!memory.is_short());
+    }
+
+    /// Else the worker that it left would count it for ever, and the other would take from its count what was never in it.
+    #[test]
+    fn a_peer_that_moves_takes_its_limits_along() {
+        let [mut here, mut there] = workers();
+        let mut peer = peer();
+        let (quarter, ahead) = (QUEUE_MEMORY / 4, 1_000);
+        let held = Held {
+            inbox: quarter as usize,
+            ahead,
+            ..Held::default()
+        };
+        hold(&mut here, &mut peer, held).unwrap();
+        assert_eq!(here.queued().messages, [quarter + ahead as u64, 0]);
+        assert_eq!((here.limited, here.held_back()), (1, 1));
+        here.on_gone(&peer.accounted);
+        assert_eq!((here.limited, here.held_back()), (0, 0));
+        assert_eq!(here.queued(), Queued::default());
+        there.on_came(&peer.accounted);
+        assert_eq!((there.limited, there.held_back()), (1, 1));
+        here.tell();
+        there.tell();
+        let all = there.capacity.queued();
+        assert_eq!(all, peer.accounted.queued(), "known once");
+        peer.phase = Phase::Over(CloseReason::PeerDisconnect);
+        assert_eq!(there.allowance(&mut peer), Some(Allowance::UNLIMITED));
+        assert_eq!(
+            (there.limited, there.held_back()),
+            (0, 0),
+            "it takes no more"
+        );
+    }
+}

@@ -16,22 +16,24 @@
 mod arrivals;
 mod attempt;
 mod census;
-mod contention;
 mod dial;
 mod handover;
-mod limits_met;
+mod intake;
 mod memory;
 mod orders;
 mod outage;
 mod peer;
 mod peer_count;
 mod peers;
+mod polled_socket;
 mod pump;
 mod quota;
 mod receive;
 mod refusal_log;
 mod removal;
 mod retire;
+mod run_queue;
+mod seats;
 mod session_log;
 mod shed;
 mod siblings;
@@ -43,37 +45,36 @@ mod timeouts;
 mod transmit;
 mod wakes;
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mio::{Registry, Waker};
-use tidegate_proto::endpoint::Timers;
 use tidegate_proto::random::Random;
 use tidegate_proto::{CloseReason, Endpoint, Now, PeerId, Timestamp};
 
 pub use arrivals::Arrivals;
 pub use attempt::Destination;
 use census::Census;
-use contention::Contention;
 pub use dial::{Dial, log_dial_refused};
 use handover::Handovers;
-use limits_met::LimitsMet;
+use intake::Intake;
 use memory::Memory;
 pub use orders::{PeerView, Whom};
 use outage::Outage;
 use peer::Peer;
 pub use peer_count::PeerCount;
 use peers::Peers;
+use polled_socket::PolledSocket;
 pub use quota::PeerLimits;
 use quota::Quota;
-use refusal_log::RefusalLog;
 pub use retire::HeldAddress;
+use run_queue::RunQueue;
+use seats::Seats;
 pub use siblings::Siblings;
 use stage::Stage;
-use stranger_queue::StrangerQueue;
+use strangers::Strangers;
 pub use terms::{Policy, Terms};
 use wakes::poll_token;
 pub use wakes::{Wakes, meaning};
@@ -137,34 +138,19 @@ pub struct Listener {
     protocol: &'static str,
 
     // Where datagrams come and go.
-    socket: Option<UdpSocket>,
-    /// The shared socket may have datagrams.
-    readable: bool,
+    /// `None` when each peer has its own.
+    socket: Option<PolledSocket>,
     /// Peers whose own socket may have datagrams.
     readable_peers: Vec<PeerId>,
     /// Sessions had more to say than leaves in a turn.
     unsent: bool,
-    /// The socket is lost; nothing can be done but stop.
-    broken: bool,
 
     // The peers, and whose turn it is.
     endpoint: Endpoint,
     peers: Peers,
-    /// Peers that something happened to this turn.
-    pending: Vec<PeerId>,
-    /// Of these, those whose session is over.
-    parting: VecDeque<PeerId>,
-    /// Streams' and attempts' clocks.
-    timers: Timers<PeerId>,
-    /// Peers whose session and stream are over. They are removed once their last datagrams have left.
-    finished: Vec<PeerId>,
+    run_queue: RunQueue,
 
-    // Strangers, and why they were refused.
-    admission: Option<Admission>,
-    strangers: StrangerQueue,
-    limits_met: LimitsMet,
-    arrivals: Arrivals,
-    refusal_log: RefusalLog,
+    strangers: Strangers,
 
     // What new sessions begin with; each keeps it.
     terms: Terms,
@@ -172,12 +158,9 @@ pub struct Listener {
     session_ids: Random,
 
     // What peers share, and how much each may take.
-    contention: Contention,
-    peer_count: PeerCount,
-    capacity: Arc<Capacity>,
+    intake: Intake,
+    seats: Seats,
     memory: Memory,
-    /// Received in this turn.
-    received_bytes: usize,
 
     // The other workers behind the same port.
     siblings: Siblings,
@@ -188,6 +171,7 @@ pub struct Listener {
     /// Messages forwarded before this turn.
     forwarded: [u64; Direction::ALL.len()],
     census: Census,
+    arrivals: Arrivals,
     outage: Outage,
     reporter: Option<Reporter>,
 
@@ -206,34 +190,24 @@ impl Listener {
             index,
             name: parts.name,
             protocol: parts.protocol,
-            socket: parts.socket,
-            readable: true,
+            socket: parts.socket.map(PolledSocket::new),
             readable_peers: Vec::new(),
             unsent: false,
-            broken: false,
             endpoint: parts.endpoint,
             peers: Peers::default(),
-            pending: Vec::new(),
-            parting: VecDeque::new(),
-            timers: Timers::default(),
-            finished: Vec::new(),
-            admission: parts.admission,
-            strangers: StrangerQueue::default(),
-            limits_met: LimitsMet::default(),
-            arrivals: parts.arrivals,
-            refusal_log: RefusalLog::default(),
+            run_queue: RunQueue::default(),
+            strangers: Strangers::new(parts.admission),
             terms: parts.terms,
             session_ids: Random::new(parts.seed),
-            contention: Contention::default(),
-            peer_count: parts.peer_count,
-            memory: Memory::new(parts.capacity.clone()),
-            capacity: parts.capacity,
-            received_bytes: 0,
+            intake: Intake::default(),
+            seats: Seats::new(parts.capacity.clone(), parts.peer_count),
+            memory: Memory::new(parts.capacity),
             siblings: parts.siblings,
             handovers: Handovers::default(),
             counters,
             forwarded: [0; Direction::ALL.len()],
             census: Census::default(),
+            arrivals: parts.arrivals,
             outage: Outage::default(),
             reporter: parts.reporter,
             stage: Stage::default(),
@@ -255,7 +229,7 @@ impl Listener {
         self.siblings.set_waker(waker);
         let token = poll_token(self.index, Wakes::Socket);
         match &mut self.socket {
-            Some(socket) => {
+            Some(PolledSocket { socket, .. }) => {
                 let (receive, send) = socket.granted()?;
                 self.counters.receive_buffer_bytes = receive as u64;
                 self.counters.send_buffer_bytes = send as u64;
@@ -268,10 +242,14 @@ impl Listener {
     /// The poll has news.
     pub fn on_event(&mut self, what: Wakes, event: &mio::event::Event) {
         match what {
-            Wakes::Socket => self.readable = true,
+            Wakes::Socket => {
+                if let Some(socket) = &mut self.socket {
+                    socket.on_ready();
+                }
+            }
             Wakes::PeerSocket(slot) => {
                 if let Some(peer) = self.peers.in_slot_mut(slot)
-                    && !std::mem::replace(&mut peer.readable, true)
+                    && peer.own_socket().is_some_and(PolledSocket::on_ready)
                 {
                     self.readable_peers.push(peer.id);
                 }
@@ -312,32 +290,36 @@ impl Listener {
         self.endpoint.is_empty()
     }
 
-    /// Whether its socket is lost.
+    /// Whether its socket is lost: nothing can be done but stop.
     pub fn is_broken(&self) -> bool {
-        self.broken
+        self.socket.as_ref().is_some_and(PolledSocket::is_broken)
     }
 
     /// Whether a socket may hold datagrams that were not read in this turn.
     pub fn has_datagrams(&self) -> bool {
-        self.readable || !self.readable_peers.is_empty()
+        self.is_readable() || !self.readable_peers.is_empty()
+    }
+
+    /// Whether the shared socket may.
+    fn is_readable(&self) -> bool {
+        self.socket.as_ref().is_some_and(PolledSocket::is_readable)
     }
 
     /// Whether there is work that no event will announce.
     pub fn has_work(&self) -> bool {
         self.has_datagrams()
             || self.handovers.has_letters()
-            || !self.strangers.is_empty()
+            || !self.strangers.queue.is_empty()
             || self.unsent
             || self.endpoint.has_events()
-            || !self.pending.is_empty()
-            || !self.parting.is_empty()
+            || self.run_queue.has_work()
             || self.endpoint.has_room_news()
     }
 
     /// When the next clock rings.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let sessions = self.endpoint.poll_timeout();
-        let streams = self.timers.next();
+        let streams = self.run_queue.next();
         let census = self.gathers_at();
         sessions.into_iter().chain(streams).chain(census).min()
     }
@@ -380,7 +362,6 @@ impl Listener {
     fn new_peer(&mut self, id: PeerId, remote: SocketAddr, now: Timestamp) -> Peer {
         self.counters.sessions_opened += 1;
         self.on_came(id);
-        self.capacity.on_arrival();
         let mut peer = Peer::new(
             id,
             self.session_ids.next(),
@@ -388,7 +369,7 @@ impl Listener {
             now,
             self.terms.rules.clone(),
         );
-        peer.counted = Some(self.peer_count.add_one());
+        peer.counted = Some(self.seats.take());
         peer.quota = self
             .terms
             .limits
@@ -399,10 +380,8 @@ impl Listener {
 
     /// Something happened to this peer: it gets its pump this turn.
     fn touch(&mut self, id: PeerId) {
-        if let Some(peer) = self.peers.get_mut(id)
-            && !std::mem::replace(&mut peer.queued, true)
-        {
-            self.pending.push(id);
+        if let Some(peer) = self.peers.get_mut(id) {
+            self.run_queue.touch(id, &mut peer.entry);
         }
     }
 
@@ -413,9 +392,6 @@ impl Listener {
         };
         let stream = peer.stream.poll_timeout(&peer.rules);
         let clocks = stream.into_iter().chain(peer.attempt.poll_timeout());
-        let wakes = clocks.chain(peer.paused_until).min();
-        if let Some(at) = wakes {
-            self.timers.schedule(id, at, &mut peer.scheduled);
-        }
+        self.run_queue.schedule(id, clocks.min(), &mut peer.entry);
     }
 }

@@ -160,7 +160,7 @@ impl Listener {
     /// Bans, and ends the sessions it concerns; says how many.
     pub fn ban(&mut self, now: Now, whom: Whom, span: Option<Duration>) -> Result<usize, BanError> {
         let until = span.map(|span| now.mono + span);
-        if let Some(admission) = &mut self.admission {
+        if let Some(admission) = &mut self.strangers.admission {
             match whom {
                 Whom::Range(range) => admission.ban(now.mono, range, until)?,
                 Whom::Client(client) => admission.ban_client(now.mono, client, until)?,
@@ -172,7 +172,7 @@ impl Listener {
 
     /// Lifts a ban; false when there is none.
     pub fn unban(&mut self, whom: Whom) -> bool {
-        match (&mut self.admission, whom) {
+        match (&mut self.strangers.admission, whom) {
             (Some(admission), Whom::Range(range)) => admission.unban(range),
             (Some(admission), Whom::Client(client)) => admission.unban_client(client),
             (Some(_), Whom::Session(_) | Whom::Address(_)) | (None, _) => false,
@@ -181,7 +181,7 @@ impl Listener {
 
     /// Who is banned, and for how many more seconds (`None`: for good).
     pub fn bans(&self, now: Now) -> Vec<(String, Option<u64>)> {
-        let Some(admission) = &self.admission else {
+        let Some(admission) = &self.strangers.admission else {
             return Vec::new();
         };
         // Rounded up: what has no second left is over.
@@ -204,7 +204,9 @@ impl Listener {
     /// did at another listener is no order, and may be nothing here; at another address of the same one it is the same.
     pub fn inherit(&mut self, elder: &Self) {
         self.stage.set_draining(!elder.stage.takes_newcomers());
-        if let (Some(own), Some(admission)) = (&mut self.admission, &elder.admission) {
+        if let (Some(own), Some(admission)) =
+            (&mut self.strangers.admission, &elder.strangers.admission)
+        {
             own.adopt(match self.name == elder.name {
                 true => admission.bans().clone(),
                 false => admission.bans().ordered(),
@@ -216,7 +218,7 @@ impl Listener {
     pub fn set_policy(&mut self, policy: Policy) {
         self.terms = policy.terms;
         self.endpoint.set_peers_max(policy.peers_max);
-        if let Some(admission) = &mut self.admission {
+        if let Some(admission) = &mut self.strangers.admission {
             admission.set_params(&policy.admission);
         }
     }
@@ -232,7 +234,7 @@ impl Listener {
 
     pub(super) fn is_banned(&self, now: Now, id: PeerId) -> bool {
         self.client_of(id).is_some_and(|client| {
-            let admission = self.admission.as_ref();
+            let admission = self.strangers.admission.as_ref();
             admission.is_some_and(|own| own.bans().covers_client(now.mono, client))
         })
     }

@@ -14,28 +14,38 @@ pub(super) struct Outage {
     since: Timestamp,
     /// Datagrams that had left by then.
     left: u64,
-    /// And those that had not.
-    errors: UdpErrors,
+    /// And those that had not, by reason.
+    failed: UdpErrors,
+    /// Datagrams that a filter did not let out, and that were told of.
+    denied: u64,
 }
 
 impl Outage {
+    /// How many a filter did not let out since this was last asked.
+    fn newly_denied(&mut self, sent: &Sent) -> u64 {
+        let denied = sent.failed(UdpError::Denied);
+        denied - std::mem::replace(&mut self.denied, denied)
+    }
+
     /// Looks at what was sent so far. Once nothing has left for [`NOTHING_LEFT`]: of which kind most of what failed
     /// since then is, and how many those are.
     ///
-    /// Without peers it is never an outage. All that leaves then are answers to strangers, who may have forged where
-    /// they come from.
+    /// Without peers it is never an outage, and answers to strangers, who may have forged where they come from, are none
+    /// of it.
     fn look(&mut self, now: Timestamp, sent: &Sent, has_peers: bool) -> Option<(UdpError, u64)> {
         let is_quiet = has_peers && sent.datagrams == self.left;
         if is_quiet && now.since(self.since) < NOTHING_LEFT {
             return None;
         }
-        let lost = |kind: UdpError| sent.errors.of(kind) - self.errors.of(kind);
+        let failed = UdpErrors(UdpError::ALL.map(|kind| sent.failed(kind)));
+        let lost = |kind: UdpError| failed.of(kind) - self.failed.of(kind);
         let worst = KINDS.map(|kind| (lost(kind), kind));
         let worst = worst.into_iter().max_by_key(|(lost, _)| *lost);
         *self = Self {
             since: now,
             left: sent.datagrams,
-            errors: sent.errors,
+            failed,
+            denied: self.denied,
         };
         let (lost, kind) = worst.filter(|(lost, _)| is_quiet && *lost > 0)?;
         Some((kind, lost))
@@ -43,8 +53,12 @@ impl Outage {
 }
 
 impl Listener {
-    /// A line while nothing leaves.
+    /// A line while nothing leaves, and one of what a filter does not let out.
     pub(super) fn log_outage(&mut self, now: Timestamp) {
+        let denied = self.outage.newly_denied(&self.counters.sent);
+        if denied > 0 {
+            log_send_denied(&self.name, denied);
+        }
         let has_peers = !self.endpoint.is_empty();
         let Some((kind, lost)) = self.outage.look(now, &self.counters.sent, has_peers) else {
             return;
@@ -58,6 +72,18 @@ impl Listener {
                     listener, `ip route get ADDRESS` whether there is a route to a peer",
         );
     }
+}
+
+/// A filter is somebody's rule on this machine, and players notice nothing but silence.
+fn log_send_denied(listener: &str, lost: u64) {
+    tracing::warn!(
+        event = "cannot_send",
+        reason = UdpError::Denied.label(),
+        listener,
+        lost,
+        help = "a packet filter of this host, or a route that prohibits, does not let out what we send to players: \
+                `nft list ruleset` or `iptables -vL OUTPUT`, and `ip route`",
+    );
 }
 
 /// Twice as long as any session that is there is silent.
@@ -116,6 +142,12 @@ mod tests {
     /// Nor is a filter, of which another line tells.
     #[test]
     fn silence_and_answers_to_strangers_are_no_outage() {
+        let mut outage = Outage::default();
+        for second in 0..20 {
+            let mut among_peers = sent(7, &[(UdpError::Unreachable, second)]);
+            among_peers.unproven = among_peers.errors;
+            assert_eq!(outage.look(at(1_000 * second), &among_peers, true), None);
+        }
         let mut outage = Outage::default();
         for second in 0..20 {
             let now = at(1_000 * second);

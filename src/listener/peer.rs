@@ -3,16 +3,18 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use tidegate_proto::endpoint::Scheduled;
 use tidegate_proto::{CloseReason, PeerId, Timestamp};
 
 use super::attempt::Attempt;
 use super::dial::Dialled;
 use super::memory::Accounted;
 use super::peer_count::Counted;
+use super::polled_socket::PolledSocket;
 use super::quota::Quota;
+use super::run_queue::Entry;
+use super::session_log::Notes;
 use crate::backend::{Stream, StreamRules};
-use crate::udp::{Route, UdpSocket};
+use crate::udp::Route;
 
 /// One peer of a listener.
 #[derive(Debug)]
@@ -24,32 +26,17 @@ pub(super) struct Peer {
     /// The rules that were in force when it came.
     pub(super) rules: Arc<StreamRules>,
     pub(super) quota: Option<Quota>,
-    /// It has used up its messages: no more are taken before this.
-    pub(super) paused_until: Option<Timestamp>,
     /// The connect to the backend under way, or its last one.
     pub(super) attempt: Attempt,
     /// Which of our addresses the peer sends to: where replies leave from.
     pub(super) ours: Option<IpAddr>,
-    /// The peer's own UDP socket, when we dialled it.
-    pub(super) socket: Option<UdpSocket>,
     /// Where it is, for people.
     pub(super) remote: SocketAddr,
-    /// It is in the queue of peers to be pumped.
-    pub(super) queued: bool,
-    /// It is in the list of peers to be removed this turn.
-    pub(super) is_finished: bool,
-    /// Its socket may have datagrams.
-    pub(super) readable: bool,
     pub(super) phase: Phase,
-    /// It was let in: messages flowed both ways, whatever its phase is by now.
-    pub(super) is_seated: bool,
-    /// Sessions come and go there without end, and its address, or all together, opened many more just now.
-    pub(super) is_one_of_many: bool,
-    /// Of a large packet of its came fragments that do not fit together here.
-    pub(super) has_misfit_fragments: bool,
+    pub(super) notes: Notes,
     pub(super) since: Timestamp,
-    /// When its stream or its connect is woken.
-    pub(super) scheduled: Scheduled,
+    /// When it is looked at next.
+    pub(super) entry: Entry,
     /// What it held in memory when that was last looked at.
     pub(super) accounted: Accounted,
     /// Counts it among its listener's peers until its session is over.
@@ -101,20 +88,13 @@ impl Peer {
             stream: Stream::default(),
             rules,
             quota: None,
-            paused_until: None,
             attempt: Attempt::default(),
             ours: None,
-            socket: None,
             remote,
-            queued: false,
-            is_finished: false,
-            readable: false,
             phase: Phase::Joining,
-            is_seated: false,
-            is_one_of_many: false,
-            has_misfit_fragments: false,
+            notes: Notes::default(),
             since: now,
-            scheduled: Scheduled::default(),
+            entry: Entry::default(),
             accounted: Accounted::default(),
             counted: None,
             dialled: None,
@@ -127,11 +107,15 @@ impl Peer {
         self.dialled.is_none() && self.remote != from
     }
 
+    /// The socket of one that we dialled.
+    pub(super) fn own_socket(&mut self) -> Option<&mut PolledSocket> {
+        self.dialled.as_mut().map(|dialled| &mut dialled.socket)
+    }
+
     /// It comes from another worker's tables into ours.
     pub(super) fn settle_in(&mut self, id: PeerId, route: Route) {
         self.id = id;
         (self.remote, self.ours) = (route.from, route.to);
-        self.queued = false;
-        self.scheduled = Scheduled::default();
+        self.entry.on_moved();
     }
 }

@@ -3,6 +3,7 @@
 use tidegate_proto::PeerId;
 
 use super::peer::Peer;
+use super::polled_socket::PolledSocket;
 
 #[derive(Debug, Default)]
 pub(super) struct Peers {
@@ -30,6 +31,18 @@ impl Peers {
 
     pub(super) fn in_slot_mut(&mut self, slot: usize) -> Option<&mut Peer> {
         self.slots.get_mut(slot)?.as_deref_mut()
+    }
+
+    /// The socket of this peer, whom we dialled, or else the one that all share.
+    pub(super) fn socket<'a>(
+        &'a mut self,
+        whose: Option<PeerId>,
+        shared: &'a mut Option<PolledSocket>,
+    ) -> Option<&'a mut PolledSocket> {
+        match whose {
+            Some(id) => self.get_mut(id)?.own_socket(),
+            None => shared.as_mut(),
+        }
     }
 
     pub(super) fn remove(&mut self, id: PeerId) -> Option<Box<Peer>> {

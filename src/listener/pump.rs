@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_proto::{CloseReason, Event, PeerId, Timestamp};
+use tidegate_proto::{CloseReason, Event, PeerId};
 
 use super::peer::Phase;
 use super::wakes::{Wakes, poll_token};
@@ -20,20 +20,20 @@ impl Listener {
             while let Some((id, event)) = self.endpoint.poll_event() {
                 self.handle_event(turn, id, event);
             }
-            if self.pending.is_empty() {
+            if self.run_queue.pending.is_empty() {
                 break;
             }
-            let mut pending = std::mem::take(&mut self.pending);
+            let mut pending = std::mem::take(&mut self.run_queue.pending);
             for id in pending.drain(..) {
                 if self.has_ended(id) {
-                    self.parting.push_back(id);
+                    self.run_queue.parting.push_back(id);
                 } else if self.pump_peer(turn, id).again {
                     self.touch(id);
                 }
             }
-            if self.pending.is_empty() {
+            if self.run_queue.pending.is_empty() {
                 // Only to keep its memory.
-                self.pending = pending;
+                self.run_queue.pending = pending;
             }
         }
         self.part(turn);
@@ -44,11 +44,11 @@ impl Listener {
     fn part(&mut self, turn: &mut Turn<'_>) {
         let most = self.stage.partings(PARTINGS_PER_TURN);
         let mut bytes_left = self.stage.partings(DISCARDED_PER_TURN);
-        for _ in 0..most.min(self.parting.len()) {
+        for _ in 0..most.min(self.run_queue.parting.len()) {
             if bytes_left == 0 {
                 break;
             }
-            if let Some(id) = self.parting.pop_front() {
+            if let Some(id) = self.run_queue.parting.pop_front() {
                 let pumped = self.pump_peer(turn, id);
                 bytes_left = bytes_left.saturating_sub(pumped.discarded);
                 if pumped.again {
@@ -74,9 +74,9 @@ impl Listener {
                 let identity = self.endpoint.identity(id).unwrap_or_default();
                 if let Some(peer) = self.peers.get_mut(id) {
                     peer.phase = Phase::Playing;
-                    peer.is_seated = true;
+                    peer.notes.is_seated = true;
                     let (ip, takes_token) = (peer.remote.ip(), !self.terms.is_open);
-                    peer.is_one_of_many = self.arrivals.note(turn.now.mono, ip, takes_token);
+                    peer.notes.is_one_of_many = self.arrivals.note(turn.now.mono, ip, takes_token);
                     let took = turn.now.mono.since(peer.since);
                     self.counters.handshake_duration.record_duration(took);
                     peer.log_start(&self.name, target.as_deref(), identity);
@@ -105,7 +105,7 @@ impl Listener {
         let Some(peer) = self.peers.get_mut(id) else {
             return Pumped::default();
         };
-        peer.queued = false;
+        peer.entry.begin();
         if peer.stream.is_connecting() {
             self.check_connect(turn, id);
         }
@@ -114,32 +114,22 @@ impl Listener {
         };
         // Some sessions that we dialled may speak before the far end says that they are in.
         let may_speak = peer.phase != Phase::Joining || self.endpoint.has_room(id);
-        peer.paused_until = None;
         let pumped = self
             .with_stream(turn, id, |stream, side| stream.pump(side, may_speak))
             .unwrap_or_default();
-        if pumped.held_back {
-            self.pause(id, turn.now.mono + MEMORY_PAUSE);
-        }
-        self.schedule(id);
         if let Some(peer) = self.peers.get_mut(id) {
-            let over = peer.phase.is_over() && peer.stream.is_closed();
-            if over && !std::mem::replace(&mut peer.is_finished, true) {
-                self.finished.push(id);
+            if pumped.held_back {
+                peer.entry.pause(turn.now.mono + MEMORY_PAUSE);
+            }
+            if peer.phase.is_over() && peer.stream.is_closed() {
+                self.run_queue.finish(id, &mut peer.entry);
             }
         }
+        self.schedule(id);
         if pumped.blocked {
             self.endpoint.await_room(id);
         }
         pumped
-    }
-
-    /// It is looked at again then, or before.
-    fn pause(&mut self, id: PeerId, until: Timestamp) {
-        if let Some(peer) = self.peers.get_mut(id) {
-            let sooner = peer.paused_until.map_or(until, |at| at.min(until));
-            peer.paused_until = Some(sooner);
-        }
     }
 
     pub(super) fn with_stream<R>(
@@ -176,7 +166,10 @@ impl Listener {
         }
         if let (Some(allowed), Some(quota)) = (allowed, &mut peer.quota) {
             quota.take_messages(allowed - left);
-            peer.paused_until = (left == 0).then(|| now + MESSAGES_PAUSE);
+            peer.entry.go_on();
+            if left == 0 {
+                peer.entry.pause(now + MESSAGES_PAUSE);
+            }
         }
         if moved.ended {
             self.tell_of_end(id);

@@ -2,94 +2,59 @@
 
 use std::net::SocketAddr;
 
-use tidegate_proto::{Handled, Now, PeerId, Reject};
+use tidegate_proto::{Handled, Now, PeerId, Reject, Stats};
 
 use super::{Listener, Turn};
-use crate::udp::{Outgoing, Route, UdpError};
+use crate::udp::{Outgoing, Route};
 
 impl Listener {
     /// Datagrams first: they carry the acknowledgements that make room for everything else, and a
     /// packet that waits in the socket must count before its session times out.
     pub fn receive(&mut self, turn: &mut Turn<'_>) {
         self.open_or_shut();
-        self.received_bytes = 0;
         self.read_letters(turn);
-        if self.readable {
-            self.receive_shared(turn);
+        if self.is_readable() {
+            self.receive_by(turn, None);
         }
-        self.contention.on_turn(self.readable);
-        let ready = std::mem::take(&mut self.readable_peers);
-        for &id in &ready {
-            self.receive_own(turn, id);
+        self.intake.on_turn(self.is_readable());
+        for id in std::mem::take(&mut self.readable_peers) {
+            if self.receive_by(turn, Some(id)) {
+                self.readable_peers.push(id);
+            }
+            // What was urgent goes out by this very socket: the far end knows the peer by it.
+            self.flush(turn, Some(id));
         }
     }
 
-    fn receive_shared(&mut self, turn: &mut Turn<'_>) {
-        let Some(mut socket) = self.socket.take() else {
-            self.readable = false;
-            return;
-        };
+    /// What came to this peer's own socket, or to the one that all share; whether more may be left there.
+    fn receive_by(&mut self, turn: &mut Turn<'_>, whose: Option<PeerId>) -> bool {
         for _ in 0..BATCHES_PER_TURN {
-            match socket.receive(turn.received) {
-                Ok(()) => {
-                    self.counters.kernel_drops += socket.new_drops(turn.received);
-                    self.handle_batch(turn, None);
-                    self.readable = turn.received.may_have_left();
-                }
-                Err(UdpError::Blocked) => self.readable = false,
-                Err(UdpError::Broken) => {
-                    (self.broken, self.readable) = (true, false);
-                }
-                // An error that waited in the socket: it has been taken, and tells us nothing.
-                Err(_) => {}
+            let Some(socket) = self.peers.socket(whose, &mut self.socket) else {
+                return false;
+            };
+            let batch = socket.receive(turn.received);
+            let may_have_left = socket.is_readable();
+            if let Some(drops) = batch {
+                self.counters.kernel_drops += drops;
+                self.handle_batch(turn, whose);
             }
-            if !self.readable {
-                break;
+            if !may_have_left {
+                return false;
             }
         }
-        self.socket = Some(socket);
+        true
     }
 
-    fn receive_own(&mut self, turn: &mut Turn<'_>, id: PeerId) {
-        let Some(mut socket) = self.peers.get_mut(id).and_then(|peer| peer.socket.take()) else {
-            return;
-        };
-        let from = socket.local_addr();
-        let mut left = true;
-        for _ in 0..BATCHES_PER_TURN {
-            match socket.receive(turn.received) {
-                Ok(()) => {
-                    self.handle_batch(turn, Some(from));
-                    left = turn.received.may_have_left();
-                }
-                Err(UdpError::Blocked | UdpError::Broken) => left = false,
-                // Nobody listens there yet, or any more: the handshake, or the timeout, will tell.
-                Err(_) => {}
-            }
-            if !left {
-                break;
-            }
-        }
-        if let Some(peer) = self.peers.get_mut(id) {
-            peer.socket = Some(socket);
-            peer.readable = left;
-        }
-        // What was urgent goes out by this very socket: the far end knows the peer by it.
-        self.flush(turn, Some(id));
-        if left {
-            self.readable_peers.push(id);
-        }
-    }
-
-    /// `dialled` is the address that stands for the peer, when the socket is its own.
-    fn handle_batch(&mut self, turn: &mut Turn<'_>, dialled: Option<SocketAddr>) {
+    fn handle_batch(&mut self, turn: &mut Turn<'_>, whose: Option<PeerId>) {
         self.counters.receive_calls += 1;
+        // The address that stands for a peer whose socket is its own.
+        let dialled = whose.and_then(|id| Some(self.peers.get(id)?.dialled.as_ref()?.local));
         for index in 0..turn.received.len() {
             self.handle_buffer(turn, index, dialled);
         }
-        // Replies and urgent packets of this batch leave now; a peer's own socket sends its own.
-        if dialled.is_none() && turn.outgoing.is_full() {
-            self.flush(turn, None);
+        // Replies and urgent packets of this batch need not wait for the next.
+        if turn.outgoing.is_full() {
+            self.flush(turn, whose);
         }
     }
 
@@ -105,26 +70,47 @@ impl Listener {
         {
             self.account(id);
         }
-        let mut known = None;
+        let (mut known, mut refusals, mut unseen) = (None, 0, None);
         for datagram in datagrams {
-            known = self.handle_datagram(turn.now, turn.outgoing, route, datagram);
+            if let Some(reject) = unseen {
+                self.refuse_unseen(reject, datagram);
+                continue;
+            }
+            match self.handle_datagram(turn.now, turn.outgoing, route, datagram) {
+                Ok(id) => known = id,
+                Err(reject) => {
+                    refusals += 1;
+                    unseen = (refusals == REFUSALS_LOOKED_AT).then_some(reject);
+                }
+            }
         }
         if let Some(id) = known {
             self.relieve(turn, id);
         }
     }
 
-    /// One datagram: to the peer that it is from, which is returned; without one, to the strangers.
+    /// One of a stranger who was refused often enough just now.
+    fn refuse_unseen(&mut self, reject: Reject, datagram: &[u8]) {
+        self.on_received(datagram);
+        self.counters.on_reject(reject);
+    }
+
+    fn on_received(&mut self, datagram: &[u8]) {
+        self.counters.datagrams_received += 1;
+        self.counters.datagram_bytes_received += datagram.len() as u64;
+        self.intake.on_bytes(datagram.len());
+    }
+
+    /// One datagram: to the peer that it is from, which is returned; without one, to the strangers. An error is what a
+    /// stranger was refused for at once.
     fn handle_datagram(
         &mut self,
         now: Now,
         outgoing: &mut Outgoing,
         route: Route,
         datagram: &mut [u8],
-    ) -> Option<PeerId> {
-        self.counters.datagrams_received += 1;
-        self.counters.datagram_bytes_received += datagram.len() as u64;
-        self.received_bytes += datagram.len();
+    ) -> Result<Option<PeerId>, Reject> {
+        self.on_received(datagram);
         let known = self.endpoint.find(route.from);
         let charged = match self.judge(now, route.from, known, datagram) {
             Ok(charged) => charged,
@@ -132,15 +118,16 @@ impl Listener {
                 self.counters.on_reject(reject);
                 if known.is_none() {
                     self.log_refused(now.mono, route.from, reject);
+                    return Err(reject);
                 }
-                return known;
+                return Ok(known);
             }
         };
         let Some(id) = known else {
-            if !self.strangers.take_in(route, datagram) {
+            if !self.strangers.queue.take_in(route, datagram) {
                 self.counters.on_reject(Reject::ListenerLimited);
             }
-            return None;
+            return Ok(None);
         };
         let handled = self.endpoint.handle_datagram_of(now, id, datagram);
         self.surcharge(id, charged);
@@ -151,7 +138,7 @@ impl Listener {
             }
         }
         self.after_datagram(now, outgoing, route, handled);
-        touched(handled)
+        Ok(touched(handled))
     }
 
     /// Keeps what one turn receives within bounds. A turn may read megabytes from one peer, whose inbox would then
@@ -161,7 +148,7 @@ impl Listener {
     fn relieve(&mut self, turn: &mut Turn<'_>, id: PeerId) {
         if self.endpoint.inbox_bytes(id) > INBOX_BYTES_SOON {
             self.with_stream(turn, id, |stream, side| stream.relieve(side));
-        } else if self.received_bytes > UNACCOUNTED_MAX || self.memory.is_short() {
+        } else if self.intake.is_large() || self.memory.is_short() {
             self.account(id);
         }
     }
@@ -190,11 +177,12 @@ impl Listener {
         known: Option<PeerId>,
         datagram: &[u8],
     ) -> Result<Charged, Reject> {
-        self.contention.on_datagram(known.map(PeerId::slot));
+        self.intake.on_datagram(known.map(PeerId::slot));
         match known {
             Some(id) => self.charge(now, id, datagram.len()),
             None => self
-                .judge_stranger(now, from, datagram)
+                .strangers
+                .judge(&mut self.endpoint, now, from, datagram)
                 .map(|()| Charged::NOTHING),
         }
     }
@@ -211,7 +199,7 @@ impl Listener {
         };
         match quota.take_datagram(now.mono, length) {
             Ok(()) => Ok(Charged(Some(length))),
-            Err(_) if !quota.is_strict() && !self.contention.is_contended() => Ok(Charged::NOTHING),
+            Err(_) if !quota.is_strict() && !self.intake.is_contended() => Ok(Charged::NOTHING),
             Err(reject) => Err(reject),
         }
     }
@@ -233,7 +221,7 @@ impl Listener {
     pub(super) fn refund(&mut self, id: PeerId, reject: Reject, charged: Charged) {
         if let Charged(Some(length)) = charged
             && reject.proves_no_sender()
-            && !self.contention.is_contended()
+            && !self.intake.is_contended()
             && let Some(quota) = self.peers.get_mut(id).and_then(|peer| peer.quota.as_mut())
         {
             quota.give_back(length);
@@ -252,10 +240,12 @@ impl Listener {
                 }
                 self.counters.on_reject(reject);
                 if let (Reject::BadFragment, Some(peer)) = (reject, self.peers.get_mut(id)) {
-                    peer.has_misfit_fragments = true;
+                    peer.notes.has_misfit_fragments = true;
                 }
                 // Only what was proved to be the peer's own doing may count against its address.
-                if matches!(reject, Reject::ProtocolError | Reject::BadAck) {
+                if matches!(reject, Reject::ProtocolError | Reject::BadAck)
+                    && !self.has_moved_on(id, reject)
+                {
                     self.strike(now.mono, route.from);
                 }
                 self.touch(id);
@@ -268,6 +258,19 @@ impl Listener {
             }
             Handled::Replied => {}
         }
+    }
+
+    /// Whether the very first that a peer sent acknowledges packets of another server. Clients of yojimbo's library do
+    /// that when a server tells them to go and their token names a next one: they go on there with what they had. A
+    /// drain sends all of its players on together, many from one address, and they will be back with new tokens.
+    fn has_moved_on(&mut self, id: PeerId, reject: Reject) -> bool {
+        let is_first = |stats: Stats| stats.packets_received == 0;
+        let has_moved_on =
+            reject == Reject::BadAck && self.endpoint.stats(id).is_some_and(is_first);
+        if let (true, Some(peer)) = (has_moved_on, self.peers.get_mut(id)) {
+            peer.notes.has_moved_on = true;
+        }
+        has_moved_on
     }
 
     /// One that was here, and silent, is now where the peer was.
@@ -318,6 +321,8 @@ const BATCHES_PER_TURN: usize = 8;
 /// Most of what one write to the backend takes, and less than an inbox of 64 KiB refuses, which is small.
 const INBOX_BYTES_SOON: usize = 48 * 1024;
 
-/// What comes in a turn before each peer is accounted for with its datagrams, and not when it has its turn: a
-/// few hundred packets of players.
-const UNACCOUNTED_MAX: usize = 64 * 1024;
+/// A stranger's datagrams of one buffer that may be refused before the others are, unseen. The kernel joins 64 of one
+/// byte, whose places in its queue cost next to nothing: looked at one by one, a queue full of them takes a worker a tenth
+/// of a second. No client says so much at once before it is in; one that was in, and that a NAT gave another port, is found
+/// by the first of them.
+const REFUSALS_LOOKED_AT: usize = 8;

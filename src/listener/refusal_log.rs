@@ -41,7 +41,7 @@ impl Listener {
         if !tracing::enabled!(Level::DEBUG) {
             return;
         }
-        if let Some(unnamed) = self.refusal_log.note(now, from.ip(), why) {
+        if let Some(unnamed) = self.strangers.refusal_log.note(now, from.ip(), why) {
             tracing::debug!(
                 event = "refused",
                 listener = %self.name,

@@ -7,7 +7,7 @@ use super::{Listener, Turn};
 impl Listener {
     /// The worker ends and waits for no stream any more. Sessions whose backend has not closed yet are logged as well.
     pub fn remove_all(&mut self, turn: &mut Turn<'_>) {
-        self.finished.clear();
+        self.run_queue.finished.clear();
         for id in self.ids() {
             self.remove(turn, id);
         }
@@ -15,10 +15,10 @@ impl Listener {
 
     /// Those who have goodbyes left stay: these leave through the peer's own socket, or from the address that it knows.
     pub(super) fn remove_finished(&mut self, turn: &mut Turn<'_>) {
-        let finished = std::mem::take(&mut self.finished);
+        let finished = std::mem::take(&mut self.run_queue.finished);
         for id in finished {
             if self.endpoint.is_in_turn(id) {
-                self.finished.push(id);
+                self.run_queue.finished.push(id);
             } else {
                 self.remove(turn, id);
             }
@@ -36,7 +36,7 @@ impl Listener {
             return;
         };
         self.memory.on_gone(&peer.accounted);
-        self.capacity.on_departure();
+        self.seats.on_gone();
         let target = target.as_deref();
         peer.log_end(&self.name, target, client_id, turn.now.mono, &stats);
         peer.log_causes(&self.name, target, client_id, &stats);
@@ -44,10 +44,8 @@ impl Listener {
             let by = peer.stream.ended_by();
             self.counters.target(target).closes[by as usize] += 1;
         }
-        if let Some(socket) = &mut peer.socket
-            && let Err(error) = socket.deregister(turn.registry)
-        {
-            tracing::debug!(%error, "socket was not registered");
+        if let Some(dialled) = &mut peer.dialled {
+            dialled.socket.deregister(turn.registry);
         }
     }
 }

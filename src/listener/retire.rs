@@ -62,17 +62,15 @@ impl Listener {
         if let Some(reporter) = &self.reporter {
             reporter.finish();
         }
-        if let Some(socket) = &mut self.socket
-            && let Err(error) = socket.deregister(registry)
-        {
-            tracing::debug!(%error, "socket was not registered");
+        if let Some(socket) = &mut self.socket {
+            socket.deregister(registry);
         }
         self.siblings.let_go()
     }
 
     /// The address of its socket; `None` for a listener whose peers each have a socket of their own.
     pub fn held_address(&self) -> Option<HeldAddress> {
-        let socket = self.socket.as_ref()?;
+        let socket = &self.socket.as_ref()?.socket;
         Some(HeldAddress {
             listener: self.name.to_string(),
             address: socket.local_addr(),

@@ -9,6 +9,19 @@ use tracing::field::{DisplayValue, display};
 
 use super::peer::{Peer, Phase};
 
+/// What happened to a peer, for its lines.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// It was let in: messages flowed both ways, whatever its phase is by now.
+    pub(super) is_seated: bool,
+    /// Sessions come and go there without end, and its address, or all together, opened many more just now.
+    pub(super) is_one_of_many: bool,
+    /// Of a large packet of its came fragments that do not fit together here.
+    pub(super) has_misfit_fragments: bool,
+    /// The first that it sent was of a session with another server.
+    pub(super) has_moved_on: bool,
+}
+
 impl Peer {
     pub(super) fn log_start(&self, name: &str, target: Option<&str>, identity: Identity<'_>) {
         let whose = self.whose(name);
@@ -22,7 +35,7 @@ impl Peer {
             session = format_args!("{:016x}", self.session),
             client_id = identity.client_id.or(whose.client_id),
             target,
-            many = self.is_one_of_many.then_some(true),
+            many = self.notes.is_one_of_many.then_some(true),
         );
     }
 
@@ -68,6 +81,12 @@ impl Peer {
     /// It is who it says, and wrote what cannot be read: most likely two sides with different settings.
     fn log_misfit(&self, name: &str, stats: &Stats) {
         let (reason, help) = match self.phase.close_reason() {
+            Some(CloseReason::ProtocolViolation) if self.notes.has_moved_on => (
+                "another_server",
+                "it acknowledges packets of another server: one that its token names told it to go, and a client \
+                 of yojimbo's library then goes on to the token's next server with what it had there. Nothing is \
+                 wrong with its layout; it needs a new token",
+            ),
             Some(CloseReason::ProtocolViolation) if stats.messages_received == 0 => (
                 "first_message",
                 "channels, message types, sizes or the check word differ from the first message on: compare \
@@ -78,7 +97,7 @@ impl Peer {
                 "what was sent first could be read: look at blocks, the largest sizes, and who changed the \
                  client",
             ),
-            Some(CloseReason::PeerGapStall) if self.has_misfit_fragments => (
+            Some(CloseReason::PeerGapStall) if self.notes.has_misfit_fragments => (
                 "fragments",
                 "its large packets come in fragments that do not fit together here: packet_fragment_size and \
                  max_packet_size must be the client's packetFragmentSize and maxPacketSize",
@@ -190,8 +209,8 @@ impl Peer {
             client_id = client_id.or(whose.client_id),
             target,
             reason = self.phase.reason_label(),
-            seated = (!self.is_seated).then_some(false),
-            many = self.is_one_of_many.then_some(true),
+            seated = (!self.notes.is_seated).then_some(false),
+            many = self.notes.is_one_of_many.then_some(true),
             dur_s = now.since(self.since).as_secs_f32(),
             messages_received = stats.messages_received,
             messages_acked = stats.messages_acked,

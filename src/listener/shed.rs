@@ -16,19 +16,21 @@ impl Listener {
     /// streams still get what was accepted.
     pub(super) fn shed(&mut self, turn: &mut Turn<'_>) {
         let own = self.memory.queued();
-        let pieces = self.capacity.excess_of_pieces(own);
-        if (pieces == 0 && self.capacity.excess(own) == 0) || turn.now.mono < self.memory.sheds_at {
+        let pieces = self.memory.capacity.excess_of_pieces(own);
+        if (pieces == 0 && self.memory.capacity.excess(own) == 0)
+            || turn.now.mono < self.memory.sheds_at
+        {
             return;
         }
         self.memory.sheds_at = turn.now.mono + PAUSE;
         // Our part may be small, and the sessions that fill the memory elsewhere: who holds little is not ended for them.
-        let mean = self.capacity.mean_of_pieces();
+        let mean = self.memory.capacity.mean_of_pieces();
         self.close_largest(turn.now, pieces, mean, |peer| {
             peer.accounted.queued().pieces
         });
-        let excess = self.capacity.excess(self.memory.queued());
+        let excess = self.memory.capacity.excess(self.memory.queued());
         let left = self.give_up_oldest(turn, excess);
-        let mean = self.capacity.mean();
+        let mean = self.memory.capacity.mean();
         self.close_largest(turn.now, left, mean, |peer| peer.accounted.queued().all());
     }
 

@@ -2,16 +2,36 @@
 
 use std::net::SocketAddr;
 
-use tidegate_proto::{Handled, Now, PeerId, Reject, StrangerClass, Timestamp};
+use tidegate_proto::{Endpoint, Handled, Now, PeerId, Reject, StrangerClass, Timestamp};
 
 use super::receive::Charged;
+use super::refusal_log::RefusalLog;
+use super::stranger_queue::StrangerQueue;
 use super::{Listener, Turn};
+use crate::admission::Admission;
 use crate::udp::Route;
 
-impl Listener {
+/// Those who are not let in, or not yet.
+pub(super) struct Strangers {
+    /// What is asked about them; `None` where only dialled peers are heard.
+    pub(super) admission: Option<Admission>,
+    pub(super) queue: StrangerQueue,
+    pub(super) refusal_log: RefusalLog,
+}
+
+impl Strangers {
+    pub(super) fn new(admission: Option<Admission>) -> Self {
+        Self {
+            admission,
+            queue: StrangerQueue::default(),
+            refusal_log: RefusalLog::default(),
+        }
+    }
+
     /// Whether a stranger's datagram is worth a place among those that wait.
-    pub(super) fn judge_stranger(
+    pub(super) fn judge(
         &mut self,
+        endpoint: &mut Endpoint,
         now: Now,
         from: SocketAddr,
         datagram: &[u8],
@@ -20,34 +40,43 @@ impl Listener {
             return Ok(());
         };
         admission.check(now.mono, from)?;
-        let class = self.endpoint.classify(now, from, datagram)?;
-        if class == StrangerClass::Early && !self.strangers.takes_more_of(from) {
+        let class = endpoint.classify(now, from, datagram)?;
+        if class == StrangerClass::Early && !self.queue.takes_more_of(from) {
             return Err(Reject::Unexpected);
         }
         admission.charge(now.mono, from, class)
     }
 
+    /// One of them was a peer of ours, behind another port.
+    pub(super) fn refund_stray(&mut self, from: SocketAddr) {
+        if let Some(admission) = &mut self.admission {
+            admission.refund_stray(from);
+        }
+    }
+}
+
+impl Listener {
     /// Strangers, after everybody who plays has had their share of the turn. A handshake costs as much
     /// as a dozen packets, and a stream to the backend as much again: only so many in a turn, so that a
     /// storm of joins is not felt by those who are in.
     pub fn handle_strangers(&mut self, turn: &mut Turn<'_>) {
-        if self.strangers.is_empty() {
+        if self.strangers.queue.is_empty() {
             return;
         }
-        let mut strangers = std::mem::take(&mut self.strangers);
+        let mut queue = std::mem::take(&mut self.strangers.queue);
         let mut answers = ANSWERS_PER_TURN;
         for _ in 0..STRANGERS_PER_TURN {
             if answers == 0 {
                 break;
             }
-            let Some((route, datagram)) = strangers.next() else {
+            let Some((route, datagram)) = queue.next() else {
                 break;
             };
             if self.handle_stranger(turn, route, datagram) {
                 answers -= 1;
             }
         }
-        self.strangers = strangers;
+        self.strangers.queue = queue;
         // Accepted strangers get their backend connected at once, and answers leave now.
         self.pump(turn);
         self.transmit(turn);
@@ -81,24 +110,22 @@ impl Listener {
             }
             Handled::Peer(_) => false,
             Handled::Moved(_) => {
-                self.refund_stray(route.from);
+                self.strangers.refund_stray(route.from);
                 true
             }
             Handled::Accepted(_) | Handled::Replied => true,
         };
         if !turn.reply.is_empty() {
             turn.outgoing.bytes().extend_from_slice(turn.reply);
-            turn.outgoing.push(route.from, route.to);
+            // Who shows a token that not everybody can make may be told of in the log, if it cannot be answered.
+            if self.terms.is_open {
+                turn.outgoing.push_unproven(route.from, route.to);
+            } else {
+                turn.outgoing.push(route.from, route.to);
+            }
         }
         self.after_datagram(turn.now, turn.outgoing, route, handled);
         was_answered
-    }
-
-    /// A stranger was one of ours, behind another port.
-    pub(super) fn refund_stray(&mut self, from: SocketAddr) {
-        if let Some(admission) = &mut self.admission {
-            admission.refund_stray(from);
-        }
     }
 
     /// What was said behind an answer that let its sender in: that is a stranger no more, and pays as peers do.
@@ -128,7 +155,7 @@ impl Listener {
 
     /// A peer from there broke the protocol: counts it here and where the kernel may send the next one.
     pub(super) fn strike(&mut self, now: Timestamp, from: SocketAddr) {
-        let Some(admission) = &mut self.admission else {
+        let Some(admission) = &mut self.strangers.admission else {
             return;
         };
         if !admission.counts_strikes() {

@@ -16,9 +16,9 @@ impl Listener {
             self.counters.tick_lag.record_duration(late);
             self.endpoint.handle_timeout(turn.now);
         }
-        while let Some((at, id)) = self.timers.pop_due(turn.now.mono) {
+        while let Some((at, id)) = self.run_queue.pop_due(turn.now.mono) {
             let peer = self.peers.get_mut(id);
-            if !peer.is_some_and(|peer| peer.scheduled.take(at)) {
+            if !peer.is_some_and(|peer| peer.entry.take(at)) {
                 continue;
             }
             self.handle_attempt_timeout(turn, id);

@@ -59,9 +59,8 @@ impl Listener {
         if turn.outgoing.is_empty() {
             return;
         }
-        let own = whose.and_then(|id| self.peers.get_mut(id)?.socket.as_mut());
-        if let Some(socket) = own.or(self.socket.as_mut()) {
-            socket.send(turn.outgoing, &mut self.counters.sent);
+        if let Some(polled) = self.peers.socket(whose, &mut self.socket) {
+            polled.socket.send(turn.outgoing, &mut self.counters.sent);
         }
         turn.outgoing.clear();
     }

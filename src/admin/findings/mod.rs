@@ -253,12 +253,12 @@ const REFUSALS: [Reject; 8] = [
     Reject::ChallengeFailed,
 ];
 
-/// Ends that nobody wanted: not those that a game server chose, nor those of newcomers who found no game server.
-const LOSSES: [CloseReason; 6] = [
+/// Ends that nobody wanted: not those that a game server chose, nor those of newcomers who found no game server or no
+/// descriptor.
+const LOSSES: [CloseReason; 5] = [
     CloseReason::PeerTimeout,
     CloseReason::PeerStalled,
     CloseReason::BackendReset,
     CloseReason::BackendStalled,
     CloseReason::BackendProtocolError,
-    CloseReason::Overload,
 ];

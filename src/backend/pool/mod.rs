@@ -344,6 +344,14 @@ impl Pool {
         members.place(pick).is_some_and(Place::take_suspicion)
     }
 
+    /// Whether another check is to say why one of its addresses ended many streams.
+    pub fn is_suspect(&self, index: usize) -> bool {
+        self.lock().targets[index]
+            .places
+            .iter()
+            .any(Place::is_suspect)
+    }
+
     /// It had ended many streams, and was not there right after. False of one that is known to have crashed.
     pub(crate) fn on_crash(&self, now: Timestamp, pick: Pick) -> bool {
         let mut members = self.lock();

@@ -200,11 +200,6 @@ impl Stream {
         }
     }
 
-    /// Whether there is a connection.
-    pub fn is_open(&self) -> bool {
-        self.state == State::Open
-    }
-
     /// Whether nothing is left to do: not even a socket.
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed

@@ -20,7 +20,7 @@ pub struct Side<'a> {
     pub token: Token,
     /// Where its session is.
     pub endpoint: &'a mut Endpoint,
-    /// The listener's rules.
+    /// Those that were in force when the peer came.
     pub rules: &'a StreamRules,
     /// Messages that may still be taken from an open session in this turn.
     pub messages_left: u32,

@@ -333,7 +333,37 @@ const WIDE_AFTER: u64 = 8 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use socket2::SockRef;
+
+    use super::super::super::{Socket, SocketOptions};
     use super::*;
+
+    /// One that reads nothing gets little, however long it is there; and what it gets later stays as it is.
+    #[test]
+    fn the_buffer_towards_a_backend_is_widened_once_it_has_read_much() {
+        let (socket, _backend) = std::os::unix::net::UnixStream::pair().unwrap();
+        let options = SocketOptions {
+            nodelay: true,
+            keepalive: None,
+            user_timeout: Duration::from_secs(1),
+        };
+        let seen = socket.try_clone().unwrap();
+        let granted = || SockRef::from(&seen).send_buffer_size().unwrap();
+        let mut stream = Stream::accepted(Socket::adopt_unix(socket, options).unwrap());
+        let narrow = granted();
+        stream.widen(WIDE_AFTER / 2);
+        stream.widen(WIDE_AFTER / 2 - 1);
+        assert_eq!(granted(), narrow);
+        stream.widen(1);
+        assert!(granted() > narrow, "{} of {narrow}", granted());
+        SockRef::from(&seen)
+            .set_send_buffer_size(narrow / 2)
+            .unwrap();
+        stream.widen(WIDE_AFTER);
+        assert_eq!(granted(), narrow, "asked for once");
+    }
 
     /// Frames beside the queue take memory like those in it, and their messages are lost with the others.
     #[test]

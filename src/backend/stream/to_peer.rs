@@ -66,8 +66,8 @@ impl Stream {
             return self.blocked(side);
         }
         if at < rest.len() && !self.readiness.readable {
-            // The peer was heard, and the backend was not.
-            (self.to_peer.rest, self.to_peer.taken) = (rest, at);
+            // The peer was heard, and the backend was not. It may be long before it says the other half of its frame.
+            self.to_peer.keep_behind(rest, at);
             return self.after_read(side, forwarded);
         }
         if rest.len() - at > LONG_REST {
@@ -351,6 +351,7 @@ mod tests {
             let buffer = std::mem::take(&mut to_peer.rest);
             to_peer.keep(buffer, left);
             assert_eq!(to_peer.rest, left);
+            assert_eq!(to_peer.rest.capacity() == 0, left.is_empty());
             let counted = SLACK * to_peer.rest.len() + READ_BYTES_LEAST;
             assert!(
                 to_peer.rest.capacity() <= counted,
@@ -359,6 +360,17 @@ mod tests {
                 left.len()
             );
         }
+    }
+
+    /// One read may bring the end of a long frame and the beginning of the next.
+    #[test]
+    fn what_is_behind_a_long_frame_waits() {
+        let mut to_peer = ToPeer::default();
+        let long = vec![7; 20_000];
+        to_peer.keep_behind([&long[..], b"next"].concat(), long.len());
+        assert_eq!(to_peer.rest, b"next");
+        to_peer.keep_behind(long.clone(), 0);
+        assert_eq!(to_peer.rest, long, "nothing went");
     }
 
     /// Frames of a game: the same buffer, again and again.

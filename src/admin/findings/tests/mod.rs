@@ -158,6 +158,8 @@ fn peers_who_were_lost_at_once_are_found_when_nobody_is_left() {
     assert_eq!(found[0].level, Level::Bad);
     let text = &found[0].text;
     assert!(text.starts_with("20 of 20 peers"), "{text}");
+    // Newcomers who find no descriptor try again and again.
+    assert_eq!(lost(20, CloseReason::Overload, 19), []);
     assert!(text.ends_with("most as backend_stalled"), "{text}");
     assert_eq!(lost(20, CloseReason::BackendStalled, 9), [], "a few");
     assert_eq!(lost(200, CloseReason::PeerTimeout, 59), [], "of many");

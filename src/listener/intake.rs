@@ -1,8 +1,9 @@
-//! Whether peers that send to one socket have to wait for each other.
+//! What one turn receives: how much, of whom, and whether peers that send to one socket have to wait for each other.
 
-/// Who was heard in a turn, and whether it could be read to the end.
+/// What was received in this turn, and whether the last one could be read to the end.
 #[derive(Debug, Default)]
-pub(super) struct Contention {
+pub(super) struct Intake {
+    bytes: usize,
     heard: Heard,
     contended: bool,
 }
@@ -16,7 +17,17 @@ enum Heard {
     Several,
 }
 
-impl Contention {
+impl Intake {
+    /// Something came, of so many bytes.
+    pub(super) fn on_bytes(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    /// Whether so much came that each peer is accounted for with its datagrams, and not when it has its turn.
+    pub(super) fn is_large(&self) -> bool {
+        self.bytes > UNACCOUNTED_MAX
+    }
+
     /// A datagram came from the peer of this slot; `None`: from a stranger, who wants to be heard as well.
     pub(super) fn on_datagram(&mut self, from: Option<usize>) {
         self.heard = match (self.heard, from) {
@@ -30,6 +41,7 @@ impl Contention {
     pub(super) fn on_turn(&mut self, unread: bool) {
         self.contended = unread && self.heard == Heard::Several;
         self.heard = Heard::Nobody;
+        self.bytes = 0;
     }
 
     /// In the last turn more came than was read, and not from one peer alone: a peer that takes more
@@ -38,6 +50,9 @@ impl Contention {
         self.contended
     }
 }
+
+/// A few hundred packets of players.
+const UNACCOUNTED_MAX: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -53,12 +68,12 @@ mod tests {
             (&[None], true, true),
             (&[], true, false),
         ];
-        let mut contention = Contention::default();
+        let mut intake = Intake::default();
         for (heard, unread, contended) in cases {
-            heard.iter().for_each(|&from| contention.on_datagram(from));
-            contention.on_turn(unread);
+            heard.iter().for_each(|&from| intake.on_datagram(from));
+            intake.on_turn(unread);
             assert_eq!(
-                contention.is_contended(),
+                intake.is_contended(),
                 contended,
                 "{heard:?}, unread: {unread}"
             );

@@ -1,16 +1,23 @@
-//! Which limits newcomers meet. They hear "denied" at most; the operator has three keys that could be
-//! meant.
+//! Whether there is a seat for newcomers, in the process and at this listener, and who found none. They hear "denied" at
+//! most; the operator has three keys that could be meant.
+
+use std::sync::Arc;
 
 use tidegate_proto::{CloseReason, Reject};
 
 use super::Listener;
-use crate::capacity::Limit;
+use super::peer_count::{Counted, PeerCount};
+use crate::capacity::{Capacity, Limit};
 use crate::sizing::open_files;
 
-/// The limit of the process that newcomers meet, and those who met one.
-#[derive(Debug, Default)]
-pub(super) struct LimitsMet {
-    /// The one that is in force.
+/// Seats for peers.
+#[derive(Debug)]
+pub(super) struct Seats {
+    /// Of the process.
+    capacity: Arc<Capacity>,
+    /// Taken at this listener, by all of its workers.
+    taken: PeerCount,
+    /// The limit of the process that is in force.
     limit: Option<Limit>,
     /// Newcomers refused since the last line.
     refused: u64,
@@ -23,7 +30,36 @@ pub(super) struct LimitsMet {
     unremembered: u64,
 }
 
-impl LimitsMet {
+impl Seats {
+    pub(super) fn new(capacity: Arc<Capacity>, taken: PeerCount) -> Self {
+        Self {
+            capacity,
+            taken,
+            limit: None,
+            refused: 0,
+            met: None,
+            unopened: 0,
+            unremembered: 0,
+        }
+    }
+
+    /// A peer takes a seat of the listener until its session is over, and one of the process until it is gone.
+    pub(super) fn take(&self) -> Counted {
+        self.capacity.on_arrival();
+        self.taken.add_one()
+    }
+
+    /// A peer is gone.
+    pub(super) fn on_gone(&self) {
+        self.capacity.on_departure();
+    }
+
+    /// Whether all seats are taken just now; the listener has this many.
+    fn are_taken(&mut self, peers_max: usize) -> bool {
+        self.limit = self.capacity.limit_met();
+        self.limit.is_some() || self.taken.now() >= peers_max
+    }
+
     pub(super) fn on_unopened(&mut self) {
         self.unopened += 1;
     }
@@ -34,7 +70,7 @@ impl LimitsMet {
     }
 
     /// How many were refused since the last time, and why the last one was.
-    fn take(&mut self) -> Option<(u64, Option<Limit>)> {
+    fn take_refused(&mut self) -> Option<(u64, Option<Limit>)> {
         let refused = std::mem::take(&mut self.refused);
         (refused > 0).then_some((refused, self.met))
     }
@@ -43,9 +79,7 @@ impl LimitsMet {
 impl Listener {
     /// Newcomers are taken from now on, or they are not: before a turn, and before each of them.
     pub(super) fn open_or_shut(&mut self) {
-        self.limits_met.limit = self.capacity.limit_met();
-        let is_full =
-            self.limits_met.limit.is_some() || self.peer_count.now() >= self.endpoint.peers_max();
+        let is_full = self.seats.are_taken(self.endpoint.peers_max());
         let refusing = match (self.stage.takes_newcomers(), is_full) {
             (false, _) => Some(Reject::Draining),
             (true, true) => Some(Reject::Full),
@@ -57,18 +91,18 @@ impl Listener {
     /// Somebody was refused for this.
     pub(super) fn note_refused(&mut self, why: Reject) {
         match why {
-            Reject::Full => self.limits_met.on_refused(),
-            Reject::TokenHistoryFull => self.limits_met.unremembered += 1,
+            Reject::Full => self.seats.on_refused(),
+            Reject::TokenHistoryFull => self.seats.unremembered += 1,
             _ => {}
         }
     }
 
     /// A line when somebody was refused since the last time: a few times a second at most, however
     /// many knock.
-    pub(super) fn log_limits_met(&mut self) {
+    pub(super) fn log_seats(&mut self) {
         self.log_files_used_up();
         self.log_tokens_unremembered();
-        let Some((refused, met)) = self.limits_met.take() else {
+        let Some((refused, met)) = self.seats.take_refused() else {
             return;
         };
         let (key, limit) = match met {
@@ -93,7 +127,7 @@ impl Listener {
 
     /// Says how many were let in and found no descriptor for their stream since the last line.
     fn log_files_used_up(&mut self) {
-        let refused = std::mem::take(&mut self.limits_met.unopened);
+        let refused = std::mem::take(&mut self.seats.unopened);
         if refused == 0 {
             return;
         }
@@ -113,7 +147,7 @@ impl Listener {
     /// Says how many came whose tokens there was no room to remember. They were made with our key, so these are
     /// somebody's players.
     fn log_tokens_unremembered(&mut self) {
-        let refused = std::mem::take(&mut self.limits_met.unremembered);
+        let refused = std::mem::take(&mut self.seats.unremembered);
         if refused == 0 {
             return;
         }
@@ -136,16 +170,22 @@ mod tests {
     /// Who was refused has left again before the line is written.
     #[test]
     fn the_limit_that_was_met_is_named_though_it_is_met_no_more() {
-        let mut met = LimitsMet {
-            limit: Some(Limit::Peers(1)),
-            ..LimitsMet::default()
-        };
-        met.on_refused();
-        met.on_refused();
-        met.limit = None;
-        assert_eq!(met.take(), Some((2, Some(Limit::Peers(1)))));
-        assert_eq!(met.take(), None);
-        met.on_refused();
-        assert_eq!(met.take(), Some((1, None)), "the listener's own");
+        let capacity = Arc::new(Capacity::new(1, 1 << 20));
+        let mut seats = Seats::new(capacity, PeerCount::default());
+        assert!(!seats.are_taken(2));
+        let counted = seats.take();
+        assert!(seats.are_taken(2), "the only one of the process");
+        seats.on_refused();
+        seats.on_refused();
+        seats.on_gone();
+        assert!(!seats.are_taken(2));
+        let refused = seats.take_refused();
+        assert_eq!(refused, Some((2, Some(Limit::Peers(1)))));
+        assert_eq!(seats.take_refused(), None);
+        assert!(seats.are_taken(1), "the only one of the listener");
+        seats.on_refused();
+        assert_eq!(seats.take_refused(), Some((1, None)));
+        drop(counted);
+        assert!(!seats.are_taken(1), "its session is over");
     }
 }
