@@ -622,6 +622,10 @@ fn variables_have_the_type_of_their_key() {
                     "[\"192.0.2.0/24\"]",
                 ),
                 ("TIDEGATE__BACKEND__GAME__TCP_NODELAY", "false"),
+                (
+                    "TIDEGATE__LISTENER__MY_GAME__LIMITS__IP_HANDSHAKES",
+                    "{ rate = 7000, burst = 9000 }",
+                ),
                 ("TIDEGATE_CONFIG", "not of this kind"),
             ],
         )
@@ -629,6 +633,8 @@ fn variables_have_the_type_of_their_key() {
     let listener = &loaded.config.listeners[0];
     assert_eq!(listener.idle_timeout.as_secs(), 3);
     assert_eq!(listener.limits.deny.len(), 1);
+    let limit = &listener.limits.ip_handshakes;
+    assert_eq!((limit.rate, limit.burst), (7_000, 9_000));
     assert!(!listener.backend.tcp_nodelay);
     let Protocol::Yojimbo(yojimbo) = &listener.protocol else {
         panic!("yojimbo is the default");
@@ -663,7 +669,17 @@ fn variables_of_no_key_are_refused() {
         (
             "TIDEGATE__LISTENER__GAME__LIMITS",
             "{ deny = [] }",
-            "listener.game.limits",
+            "each of its keys is a variable of its own: TIDEGATE__LISTENER__GAME__LIMITS__KEY=...",
+        ),
+        (
+            "TIDEGATE__BACKEND__GAME__HEALTH",
+            "{ kind = \"off\" }",
+            "each of its keys is a variable of its own: TIDEGATE__BACKEND__GAME__HEALTH__KIND=off",
+        ),
+        (
+            "TIDEGATE__LISTENER__GAME__LIMITS__IP_HANDSHAKES__RATE",
+            "7000",
+            "TIDEGATE__LISTENER__GAME__LIMITS__IP_HANDSHAKES='{ rate = 200, burst = 400 }'",
         ),
         (
             "TIDEGATE__LOG__LEVEL",

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue, Deserializer};
 use toml::{Spanned, Table, Value};
 
 use super::file::File;
-use super::mistake::{Mistake, Place, Refusal, in_words};
+use super::mistake::{HEALTH_IS_A_TABLE, IS_A_TABLE, Mistake, Place, Refusal, in_words};
 use super::origins::{Origins, Source};
 
 /// Everything said so far.
@@ -96,15 +96,36 @@ impl Layers {
             .parse::<Table>()
             .ok()
             .and_then(|mut parsed| parsed.remove("value").filter(|_| parsed.is_empty()))
-            .filter(|value| !value.is_table());
+            .filter(|value| value.as_table().is_none_or(is_limit));
         let mut problem = (String::new(), String::new());
         for candidate in literal.into_iter().chain([Value::String(value.to_owned())]) {
             match self.set(&path, candidate) {
                 Ok(()) => return Ok(shown),
+                // Of the same value as text, something else is wrong.
+                Err(_) if problem.0.starts_with(MISSING) => {}
                 Err(error) => problem = in_words(error.message()),
             }
         }
         let (what, mut help) = problem;
+        if what.starts_with(MISSING)
+            && let Some((limit, _)) = keys.rsplit_once("__")
+        {
+            help = format!(
+                "a limit's two figures are set together: \
+                 {ENVIRONMENT_PREFIX}{limit}='{{ rate = 200, burst = 400 }}'"
+            );
+        }
+        let example = match help.as_str() {
+            HEALTH_IS_A_TABLE => Some("KIND=off"),
+            IS_A_TABLE => Some("KEY=..."),
+            _ => None,
+        };
+        if let Some(example) = example {
+            help = format!(
+                "this is a table, and each of its keys is a variable of its own: \
+                 {ENVIRONMENT_PREFIX}{keys}__{example}"
+            );
+        }
         if what.starts_with("unknown key") {
             help = format!(
                 "the part after TIDEGATE__ is a key of the file, with __ for each dot; {help}"
@@ -137,7 +158,7 @@ fn read(
             Err(error) => error,
         };
         // What is missing now may only have been taken out.
-        let is_mistake = mistakes.is_empty() || !error.message().starts_with("missing field");
+        let is_mistake = mistakes.is_empty() || !error.message().starts_with(MISSING);
         if reading == READINGS_MAX {
             has_more = is_mistake;
             break;
@@ -256,6 +277,15 @@ const SHORT_VARIABLES: [(&str, &str); 3] = [
     ("TIDEGATE_LOG_FORMAT", "LOG__FORMAT"),
     ("TIDEGATE_LOG_LEVEL", "LOG__LEVEL"),
 ];
+
+/// A rate and its burst are one value: neither means anything without the other. Any other table would take more out of
+/// the file than it names.
+fn is_limit(table: &Table) -> bool {
+    table.len() == 2 && ["rate", "burst"].iter().all(|key| table.contains_key(*key))
+}
+
+/// How serde begins to say that a key is not there.
+const MISSING: &str = "missing field";
 
 /// Names of listeners, backends and tunnels are matched without regard to case, and with `_` for
 /// `-`, because variables cannot have either.

@@ -56,12 +56,18 @@ impl Listener {
 
     /// Whether a token can name both by one address.
     fn may_be_named_as(&self, other: &Self) -> bool {
-        let (Some(ours), Some(theirs)) = (self.named(), other.named()) else {
-            return true;
+        let (ours, theirs) = (self.names(), other.names());
+        let any = ours.contains(&None) || theirs.contains(&None);
+        any || ours.iter().any(|name| theirs.contains(name))
+    }
+
+    /// What tokens may name it by; `None` is anything. A port that the kernel chooses is nobody else's.
+    pub(super) fn names(&self) -> Vec<Option<SocketAddr>> {
+        let Some(addresses) = self.named() else {
+            return vec![None];
         };
-        // A port that the kernel chooses is nobody else's.
-        let mut chosen = ours.iter().filter(|address| address.port() != 0);
-        chosen.any(|address| theirs.contains(address))
+        let chosen = addresses.iter().filter(|address| address.port() != 0);
+        chosen.copied().map(Some).collect()
     }
 
     /// How tokens may name it; `None` is any way.

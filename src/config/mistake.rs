@@ -212,6 +212,12 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+/// To somebody who wrote something else.
+pub(super) const HEALTH_IS_A_TABLE: &str =
+    "this is a table: write { kind = \"off\" } or { kind = \"connect\" }";
+pub(super) const IS_A_TABLE: &str =
+    "this is a table, and has keys of its own: see the reference, config/tidegate.toml";
+
 /// What serde says, in the words of this program, and what to do about it.
 pub(super) fn in_words(message: &str) -> (String, String) {
     match message.split_once(", expected ") {
@@ -238,19 +244,14 @@ pub(super) fn in_words(message: &str) -> (String, String) {
         ),
         Some((what, "a string")) => (what.to_owned(), "write it in quotes".to_owned()),
         Some((what, "nothing")) => (what.to_owned(), "delete it".to_owned()),
-        Some((what, "struct Health")) => (
-            what.to_owned(),
-            "this is a table: write { kind = \"off\" } or { kind = \"connect\" }".to_owned(),
-        ),
+        Some((what, "struct Health")) => (what.to_owned(), HEALTH_IS_A_TABLE.to_owned()),
         Some((what, "struct Bucket")) => (
             what.to_owned(),
             "this is a table: write { rate = 200, burst = 400 }, with your own figures".to_owned(),
         ),
-        Some((what, expected)) if expected.starts_with("struct ") => (
-            what.to_owned(),
-            "this is a table, and has keys of its own: see the reference, config/tidegate.toml"
-                .to_owned(),
-        ),
+        Some((what, expected)) if expected.starts_with("struct ") => {
+            (what.to_owned(), IS_A_TABLE.to_owned())
+        }
         Some((what, expected)) => (what.to_owned(), format!("expected {expected}")),
         None if message == "duplicate key" => (
             message.to_owned(),

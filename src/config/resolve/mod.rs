@@ -276,9 +276,24 @@ impl Checker<'_> {
     /// A token that two listeners take opens two sessions, since each remembers its own; both have that token's keys and
     /// count from zero, so that two packets could be sealed under one nonce.
     fn tokens_of_two(&mut self, config: &Config) {
+        // Earlier ones by the addresses that their tokens name, or by none: of thousands, few are named alike.
+        let mut named: BTreeMap<Option<SocketAddr>, Vec<usize>> = BTreeMap::new();
         for (index, listener) in config.listeners.iter().enumerate() {
-            let earlier = &config.listeners[..index];
-            if let Some(other) = earlier.iter().find(|other| other.shares_tokens(listener)) {
+            let names = listener.names();
+            let shares = |other: &usize| config.listeners[*other].shares_tokens(listener);
+            let other = if names.contains(&None) {
+                (0..index).find(shares)
+            } else {
+                let alike = names
+                    .iter()
+                    .chain([&None])
+                    .filter_map(|name| named.get(name));
+                alike.flatten().copied().filter(shares).min()
+            };
+            for name in names {
+                named.entry(name).or_default().push(index);
+            }
+            if let Some(other) = other.map(|other| &config.listeners[other]) {
                 let (name, other) = (&listener.name, &other.name);
                 self.mistake(
                     &format!("listener.{name}.public_addresses"),
@@ -294,13 +309,15 @@ impl Checker<'_> {
     /// Two listeners on one port would each get a part of the datagrams. And the kernel refuses an address beside a
     /// wildcard that stands for it: it would say that another program has it.
     fn duplicates(&mut self, config: &Config) {
-        let mut seen: Vec<(&Listener, SocketAddr)> = Vec::new();
+        // By port: on another one, nothing of a listener is taken.
+        let mut seen: BTreeMap<u16, Vec<(&Listener, SocketAddr)>> = BTreeMap::new();
         let bound = config.listeners.iter().flat_map(|listener| {
             let fixed = listener.bind.iter().filter(|bind| bind.port() != 0);
             fixed.map(move |bind| (listener, *bind))
         });
         for (listener, bind) in bound {
             let name = &listener.name;
+            let seen = seen.entry(bind.port()).or_default();
             let takes = |other: &&(&Listener, SocketAddr)| {
                 takes(listener, bind, other.1) || takes(other.0, other.1, bind)
             };
