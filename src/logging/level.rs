@@ -49,7 +49,7 @@ fn parts() -> Vec<&'static str> {
 }
 
 /// Every module that logs, in order. A directive for another would change nothing, and nobody would be told.
-pub(super) const TARGETS: [&str; 45] = [
+pub(super) const TARGETS: [&str; 43] = [
     "tidegate::admin",
     "tidegate::backend::advice",
     "tidegate::backend::health",
@@ -68,14 +68,12 @@ pub(super) const TARGETS: [&str; 45] = [
     "tidegate::core_dumps",
     "tidegate::hangs",
     "tidegate::listener::attempt",
-    "tidegate::listener::census",
     "tidegate::listener::dial",
     "tidegate::listener::handover",
-    "tidegate::listener::limits_met",
     "tidegate::listener::outage",
+    "tidegate::listener::polled_socket",
     "tidegate::listener::refusal_log",
-    "tidegate::listener::removal",
-    "tidegate::listener::retire",
+    "tidegate::listener::seats",
     "tidegate::listener::session_log",
     "tidegate::listener::siblings",
     "tidegate::listener::strangers",

@@ -140,14 +140,22 @@ impl Logging {
     pub fn flush(&self) {
         let (done, written) = sync_channel(1);
         let end = clock::now() + FLUSH_TIME;
-        let mut waiting = self.queue.bytes();
         if !self.queue.flush(done) {
             return;
         }
-        while written.recv_timeout(FLUSH_PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        self.wait_while_it_moves(|| {
+            let timeout = Err(RecvTimeoutError::Timeout);
+            written.recv_timeout(FLUSH_PATIENCE) == timeout && clock::now() < end
+        });
+    }
+
+    /// `goes_on` waits for a while, and then says whether there is more to wait for.
+    fn wait_while_it_moves(&self, mut goes_on: impl FnMut() -> bool) {
+        let mut waiting = self.queue.bytes();
+        while goes_on() {
             let left = self.queue.bytes();
             // A reader that is stuck must not keep us from leaving; one that is slow, not for long.
-            if left >= waiting || clock::now() >= end {
+            if left >= waiting {
                 return;
             }
             waiting = left;
