@@ -17,6 +17,16 @@ targets!(
     token_history,
 );
 
+/// Calls of a seed that come to something else than recorded, or rules that are refused, would be all that is fuzzed.
+#[test]
+fn the_calls_of_each_seed_of_a_replay_are_repeated_to_the_last() {
+    for seed in replay::seeds() {
+        let report = replay::play(&seed).expect("sessions to replay");
+        assert_eq!(report.difference, None);
+        assert_eq!(report.calls, 11);
+    }
+}
+
 /// The longest wait that is believed, again and again: three bytes of a recording are half an hour of
 /// a session's clocks.
 #[test]
