@@ -66,14 +66,13 @@ fn every_warning_has_its_line() {
     assert!(told.iter().eq(&events), "{told:?} is not {events:?}");
 }
 
+/// What the daemon is made of: `tests.rs` and whatever is below `tests/` belongs to no user's log.
 fn sources(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let (directories, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
-    let mut files: Vec<_> = files
-        .into_iter()
-        .filter(|file| !file.ends_with("tests.rs"))
-        .collect();
+    let paths = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| !path.ends_with("tests.rs") && !path.ends_with("tests"));
+    let (directories, mut files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
     files.extend(directories.iter().flat_map(|below| sources(below)));
     files
 }

@@ -42,6 +42,12 @@ fn stem(path: &Path) -> String {
         .into_owned()
 }
 
+/// `tests.rs`, or something below `tests/`.
+fn is_test(file: &Path) -> bool {
+    let file = file.strip_prefix(root()).expect("a file of ours");
+    file.ends_with("tests.rs") || file.iter().any(|part| part == "tests")
+}
+
 #[test]
 fn protocols_do_not_know_each_other() {
     let protocols = ["gaffer", "rudp", "yojimbo"];
@@ -152,7 +158,7 @@ fn every_parser_stands_beside_its_fuzz_targets() {
         let path = parser.strip_prefix(root()).expect("a file of ours");
         let path = path.to_string_lossy();
         let parses = text.contains("fn parse") || text.contains("fn decode");
-        if parses && !path.ends_with("tests.rs") {
+        if parses && !is_test(&parser) {
             let is_named = rows.iter().any(|row| row[0] == path);
             assert!(is_named, "fuzz/README.md does not say what fuzzes {path}");
         }
@@ -165,10 +171,7 @@ fn clocks_are_read_in_one_place() {
         let text = read(&file);
         let reads = text.contains("Instant::now()") || text.contains("SystemTime::now()");
         assert!(
-            !reads
-                || file.ends_with("clock.rs")
-                || text.contains("#[cfg(test)]")
-                || file.ends_with("tests.rs"),
+            !reads || file.ends_with("clock.rs") || text.contains("#[cfg(test)]") || is_test(&file),
             "{} reads a clock: take it from clock.rs",
             file.display()
         );
