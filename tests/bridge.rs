@@ -8,12 +8,13 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
 use serde_json::Value;
 use support::lossy::{Lossy, bad_network, worse_network};
+use support::page;
 use support::place::Place;
 use support::program::Program;
 use support::{PATIENCE, echo_server, wait_until, write_frame};
@@ -48,9 +49,7 @@ impl Bridge {
     fn stream(&mut self) -> TcpStream {
         let stream = TcpStream::connect(self.connect.address()).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 }
@@ -86,6 +85,8 @@ fn round_trip(mut stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
             match stream.read(&mut back[got..]) {
                 Ok(0) => break,
                 Ok(count) => got += count,
+                // So ends a wait with a timeout in a process that was stopped and goes on.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("after {got} bytes: {error}"),
             }
         }
@@ -206,9 +207,7 @@ fn a_stream_goes_on_where_only_what_was_written_is_acknowledged() {
     let options = ["--framing", "raw", "--key", "netcode.key"];
     let connect = connect(&place, &remote, &options);
     let stream = TcpStream::connect(connect.address()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let bytes = random_bytes(5, 12_000_000);
     assert!(round_trip(stream, &bytes) == bytes);
 }
@@ -264,11 +263,35 @@ fn a_server_that_is_not_there_closes_the_local_connection() {
     let remote = format!("gaffer://{}", nobody.local_addr().unwrap());
     let connect = connect(&place, &remote, &[]);
     let mut stream = TcpStream::connect(connect.address()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(stream.read(&mut [0; 16]).unwrap_or(0), 0, "closed");
     connect.wait_for("session_end");
+}
+
+/// Each session has a socket of its own there, and what that does not hold is missing on the way like everything else.
+#[test]
+fn what_the_kernel_drops_at_a_tunnels_socket_is_counted() {
+    let place = Place::new("bridge-drops");
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let remote = format!("gaffer://{}", server.local_addr().unwrap());
+    let listen = ["connect", "--listen", "tcp://127.0.0.1:0", "--remote"];
+    let connect = place.start(&[&listen[..], &[&remote, "--admin", "127.0.0.1:0"]].concat());
+    let _stream = TcpStream::connect(connect.address()).unwrap();
+    let (_, dialled) = server.recv_from(&mut [0; 2_048]).unwrap();
+    connect.signal("STOP");
+    for _ in 0..20_000 {
+        server.send_to(&[0; 1_000], dialled).unwrap();
+    }
+    connect.signal("CONT");
+    let counted = "\ntidegate_udp_socket_dropped_packets_total{listener=\"default\"} ";
+    wait_until("what was dropped", PATIENCE, || {
+        // The kernel says it with what comes after.
+        server.send_to(b"after", dialled).unwrap();
+        let metrics = page::ask(connect.admin(), "/metrics").1;
+        let (_, count) = metrics.split_once(counted).unwrap();
+        (!count.starts_with('0')).then_some(())
+    });
 }
 
 /// A server refuses a token in silence; what is wrong with it can be seen at this end.
@@ -346,7 +369,7 @@ fn a_port_that_is_taken_is_refused() {
         "",
     ]);
     assert_eq!(serve.exit_code(), Some(69));
-    wait_until("the reason", Duration::from_secs(5), || {
+    wait_until("the reason", PATIENCE, || {
         serve.has_said("cannot bind").then_some(())
     });
 }

@@ -12,13 +12,12 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use support::lossy::{Lossy, bad_network};
 use support::place::Place;
 use support::program::Program;
 use support::token::mint;
-use support::{echo_server, skipped};
+use support::{PATIENCE, echo_server, skipped};
 
 /// A server behind a bad network, and a token for it.
 struct Game {
@@ -31,7 +30,7 @@ impl Game {
     fn start(place: &Place) -> Self {
         let serve = place.serve("yojimbo", "u16be", echo_server(), &[]);
         let lossy = Lossy::start(serve.address(), bad_network(), 5);
-        let minted = mint(place, 7, &[lossy.address], Duration::from_secs(20));
+        let minted = mint(place, 7, &[lossy.address], PATIENCE);
         let token = place.path("token.bin");
         std::fs::write(&token, &*minted.to_bytes()).unwrap();
         Self {

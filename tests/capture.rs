@@ -15,7 +15,7 @@ use std::time::Duration;
 use support::lossy::{Lossy, bad_network};
 use support::place::Place;
 use support::token::mint;
-use support::{echo_server, scene, skipped, wait_until};
+use support::{PATIENCE, echo_server, scene, skipped, wait_until};
 use tidegate::capture::pcapng::{DATAGRAMS, Packet, Packets, RECORDS};
 use tidegate::capture::record::{Record, What};
 use tidegate::config::read_key_file;
@@ -70,7 +70,7 @@ fn record(
     let lossy = Lossy::start(serve.address(), bad_network(), 3);
     match protocol {
         "yojimbo" => {
-            let token = mint(&place, 7, &[lossy.address], Duration::from_secs(20));
+            let token = mint(&place, 7, &[lossy.address], PATIENCE);
             play(Dial::yojimbo(&token.to_bytes()).unwrap());
             look(&token);
         }
@@ -165,11 +165,11 @@ fn a_goodbye_from_a_new_address_is_heard() {
     let more = ["--capture", "session.pcapng"];
     let serve = place.serve("yojimbo", "u16be", echo_server(), &more);
     let server = serve.address();
-    let token = mint(&place, 7, &[server], Duration::from_secs(20));
+    let token = mint(&place, 7, &[server], PATIENCE);
     let clock = Clock::start();
     let dial = Dial::yojimbo(&token.to_bytes()).unwrap();
     let mut player = Polled::connect(clock.now(), dial).unwrap();
-    wait_until("a seat", Duration::from_secs(20), || {
+    wait_until("a seat", PATIENCE, || {
         (player.update(clock.now()) == State::Connected).then_some(())
     });
     let elsewhere = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -15,7 +15,7 @@ use support::lossy::{Lossy, bad_network};
 use support::place::Place;
 use support::program::Program;
 use support::token::mint;
-use support::{closed_port, echo_server, own_address};
+use support::{PATIENCE, closed_port, echo_server, own_address, wait_until};
 use tidegate::tokens;
 use tidegate_client::{
     Backoff, Client, Clock, CloseReason, ConnectError, Dial, Ended, GAFFER_PROTOCOL_ID, Polled,
@@ -76,7 +76,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let bounded = tokio::time::timeout(Duration::from_secs(60), future);
+        let bounded = tokio::time::timeout(PATIENCE, future);
         bounded.await.expect("it takes too long")
     })
 }
@@ -148,7 +148,7 @@ fn a_polled_client_plays_in_a_loop() {
     let dial = token(&place, &[lossy.address], PATIENCE);
     let mut client = Polled::connect(clock.now(), dial).unwrap();
     let (mut said, mut reliable, mut unreliable) = (0_u32, 0_u32, 0);
-    let frames = support::wait_until("200 frames", Duration::from_secs(60), || {
+    let frames = wait_until("200 frames", PATIENCE, || {
         let state = client.update(clock.now());
         if state == State::Connected && said < 200 {
             let number = said.to_be_bytes();
@@ -173,11 +173,9 @@ fn a_polled_client_plays_in_a_loop() {
     assert_eq!(frames, 200);
     assert!(unreliable > 100, "{unreliable} of 200 through 10 % loss");
     client.finish(clock.now(), Duration::from_secs(5));
-    let ended = support::wait_until("the end", Duration::from_secs(20), || {
-        match client.update(clock.now()) {
-            State::Closed(ended) => Some(ended),
-            _ => None,
-        }
+    let ended = wait_until("the end", PATIENCE, || match client.update(clock.now()) {
+        State::Closed(ended) => Some(ended),
+        _ => None,
     });
     assert_eq!(ended, Ended::Here { unconfirmed: 0 });
 }
@@ -198,12 +196,16 @@ fn a_client_that_reads_slowly_is_not_given_up() {
         while said < 3_000 && client.send(clock.now(), &numbered(said)).is_ok() {
             said += 1;
         }
-        if let Some(message) = client.poll_message() {
+        // One a frame; where this machine was busy with other things, those of the frames that were left out.
+        let frames = clock.now().mono.as_nanos() / FRAME.as_nanos() as u64;
+        while u64::from(heard) < frames
+            && let Some(message) = client.poll_message()
+        {
             assert_eq!(message.payload, numbered(heard));
             heard += 1;
         }
         client.flush(clock.now());
-        std::thread::sleep(Duration::from_millis(30)); // a frame
+        std::thread::sleep(FRAME);
     }
     assert!(
         said > heard + 1_000,
@@ -290,7 +292,7 @@ fn a_server_that_cannot_be_sent_to_is_passed_over() {
     });
     let clock = Clock::start();
     let mut polled = Polled::connect(clock.now(), dial()).unwrap();
-    support::wait_until("connected", Duration::from_secs(20), || {
+    wait_until("connected", PATIENCE, || {
         let state = polled.update(clock.now());
         assert!(!matches!(state, State::Closed(_)), "{state:?}");
         (state == State::Connected).then_some(())
@@ -346,5 +348,4 @@ fn a_player_comes_back_after_the_server_was_restarted() {
     assert!(tokens >= 3, "a new token for each session");
 }
 
-/// Silence after which a session ends: longer than this machine is ever busy.
-const PATIENCE: Duration = Duration::from_secs(20);
+const FRAME: Duration = Duration::from_millis(30);

@@ -288,6 +288,45 @@ fn the_stream_of_who_left_is_given_up_before_who_plays() {
     assert_eq!(stayer.goodbye.as_deref(), Some("overload"));
 }
 
+/// Of the streams of those who left, the one that has waited longest for its backend goes, and the others get what they wait
+/// for.
+#[test]
+fn the_oldest_stream_of_those_who_left_is_given_up_first() {
+    let mut scene = Scene::new("oldest");
+    let (mut last, mut last_stream) = scene.seat();
+    let (mut first, mut first_stream) = scene.seat();
+    for (full, player) in [(1, &mut first), (2, &mut last)] {
+        // How much a backend's socket takes depends on how the messages fall together.
+        (0..MESSAGES).for_each(|number| player.send(&payload(number)));
+        wait_until("a full queue", PATIENCE, || {
+            player.turn();
+            let blocked = scene.relay.counters().peers_blocked;
+            (blocked[Direction::ToBackend as usize] == full).then_some(())
+        });
+    }
+    first.say_goodbye();
+    last.say_goodbye();
+    let own = scene.relay.wait_for("both have left", |counters| {
+        counters.sessions_closed[CloseReason::PeerDisconnect as usize] == 2
+    });
+    let own = own.queued_bytes[0];
+    // Somebody else holds so much that a little of what waits is too much.
+    let other = Queued {
+        messages: [QUEUE_MEMORY - own / 4 * 3, 0],
+        ..Queued::default()
+    };
+    scene.capacity.on_queued(Queued::default(), other);
+    let counters = scene
+        .relay
+        .wait_for("given up", |counters| counters.peers == 1);
+    let dropped = counters.messages_dropped[Direction::ToBackend as usize];
+    assert!(dropped[DropReason::Overload as usize] > 0, "{dropped:?}");
+    let frames = |stream: &mut UnixStream| std::iter::from_fn(|| read_frame(stream)).count() as u32;
+    let (all, some) = (frames(&mut last_stream), frames(&mut first_stream));
+    assert!(all >= last.acked, "{all} of {} taken", last.acked);
+    assert!(some < first.acked, "all reached the backend: {some}");
+}
+
 /// Who finishes nothing cannot be told to wait: when pieces fill their quarter, those who hold most of them
 /// go, and nobody else.
 #[test]

@@ -13,7 +13,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use support::{Setup, end_of, tcp_backend, toy_parts, wait_until};
+use support::{PATIENCE, Setup, end_of, tcp_backend, toy_parts, wait_until};
 use tidegate::board::Board;
 use tidegate::capacity::Capacity;
 use tidegate::clock::Clock;
@@ -73,18 +73,16 @@ fn a_panic_in_a_worker_ends_the_process_and_tells_everybody_else() {
         let player = UdpSocket::bind("127.0.0.1:0").unwrap();
         player.connect(server).unwrap();
         player.set_nonblocking(true).unwrap();
-        wait_until("welcome", Duration::from_secs(20), || {
+        wait_until("welcome", PATIENCE, || {
             player.send(b"H").ok();
             heard(&player, b'W')
         });
         player
     });
     players[0].send(b"P").unwrap();
-    wait_until(
-        "goodbye at the other worker",
-        Duration::from_secs(20),
-        || heard(&players[1], b'B'),
-    );
+    wait_until("goodbye at the other worker", PATIENCE, || {
+        heard(&players[1], b'B')
+    });
     let (code, said) = end_of(child);
     assert_eq!(code, Some(70), "{said}");
     assert!(said.contains("a bug in the toy"), "{said}");
@@ -120,7 +118,7 @@ fn the_process_that_panics_elsewhere() {
 /// What such a thread or task did would not be done any more, and nobody would know.
 #[test]
 fn a_panic_elsewhere_ends_the_process_with_its_last_words() {
-    for (thread, code) in [("task", 70), ("notify", 70), ("log", 70), ("admin", 0)] {
+    for (thread, code) in [("task", 70), ("hangs", 70), ("log", 70), ("admin", 0)] {
         let output = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",

@@ -15,6 +15,7 @@ use support::{PATIENCE, Relay, Setup, accept, read_frame, tcp_backend, toy_polic
 use tidegate::clock;
 use tidegate::config::Bucket;
 use tidegate::listener::PeerLimits;
+use tidegate::udp::{Options, Outgoing, Sent, UdpSocket};
 use tidegate::worker::Command;
 use tidegate_proto::Reject;
 
@@ -122,7 +123,8 @@ fn messages_in_a_datagram_are_paid_for() {
     let bucket = |rate, burst| Bucket { rate, burst };
     let limits = PeerLimits {
         packets: bucket(1 << 30, 1 << 30),
-        bytes: bucket(64 * 1024, 256 * 1024),
+        // Four such datagrams at once, and one more a minute: what comes back while the test waits is nothing.
+        bytes: bucket(1024, 256 * 1024),
         ..limits(true)
     };
     let setup = Setup {
@@ -218,4 +220,40 @@ impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// The kernel joins what one sender sends at once. A hello behind few refusals is heard; behind eight of them nothing is
+/// looked at, and all of it is counted.
+#[test]
+fn a_stranger_who_is_refused_eight_times_in_one_buffer_is_heard_no_further() {
+    let (listener, target) = tcp_backend();
+    let targets = [target];
+    let anybody = toy_policy(&targets, &Setup::default(), limits(false)).admission;
+    let setup = Setup {
+        admission: Some(anybody),
+        ..Setup::default()
+    };
+    let mut relay = Relay::start(&targets, setup);
+    let address = relay.address;
+    let mut socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), Options::default()).unwrap();
+    let mut say_at_once = |words: &[u8]| {
+        let mut outgoing = Outgoing::default();
+        for word in words {
+            outgoing.bytes().push(*word);
+            outgoing.push(address, None);
+        }
+        let mut sent = Sent::default();
+        socket.send(&outgoing, &mut sent);
+        sent.calls == 1
+    };
+    let early = Reject::Unexpected as usize;
+    assert!(say_at_once(b"MMMMMMMMHMMMMMMH"));
+    let refused = relay.wait_for("what was sent", |counters| {
+        counters.datagrams_received == 16
+    });
+    assert_eq!((refused.rejects[early], refused.peers), (16, 0));
+    assert!(say_at_once(b"MMMMMMMH"));
+    let _stream = accept(&listener);
+    let counters = relay.wait_for("a peer", |counters| counters.peers == 1);
+    assert_eq!(counters.rejects[early], 16 + 7);
 }

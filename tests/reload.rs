@@ -12,7 +12,7 @@ use serde_json::Value;
 use support::place::Place;
 use support::program::{Program, program};
 use support::scene::{Scene, Traffic, assert_connected, ctl, is_over, join, knock};
-use support::{PATIENCE, accept, wait_until};
+use support::{NO_HOST, PATIENCE, accept, wait_until};
 
 /// Adds this text to the server's file.
 fn append(scene: &Scene, text: &str) {
@@ -414,11 +414,11 @@ fn a_reload_waits_for_no_pipe() {
 fn a_reload_that_brings_a_name_that_is_not_found_says_so() {
     let scene = Scene::new("lost-name");
     let target = format!("tcp://{}", scene.backend.local_addr().unwrap());
-    scene.edit(&target, "tcp://gmae.invalid:7000");
+    scene.edit(&target, &format!("tcp://{NO_HOST}:7000"));
     let is_said = |answer: &Value, backend: &str| {
         assert_eq!(answer["ok"], true, "{answer}");
         let warning = answer["warnings"][0].as_str().unwrap_or_default();
-        let name = format!("target tcp://gmae.invalid:7000 of backend {backend} was not found");
+        let name = format!("target tcp://{NO_HOST}:7000 of backend {backend} was not found");
         assert!(warning.contains(&name), "{answer}");
     };
     is_said(&scene.ask(&["reload"]), "game");
@@ -426,13 +426,15 @@ fn a_reload_that_brings_a_name_that_is_not_found_says_so() {
 
     append(
         &scene,
-        "[listener.arena]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"arena\"\n\
-         [backend.arena]\ntargets = [\"tcp://gmae.invalid:7000\"]\nframing = \"raw\"",
+        &format!(
+            "[listener.arena]\nprotocol = \"gaffer\"\nbind = [\"127.0.0.1:0\"]\nbackend = \"arena\"\n\
+             [backend.arena]\ntargets = [\"tcp://{NO_HOST}:7000\"]\nframing = \"raw\""
+        ),
     );
     is_said(&scene.ask(&["reload"]), "arena");
 
     scene.edit(
-        "gmae.invalid:7000\"]\nframing = \"raw\"\nhealth",
+        &format!("{NO_HOST}:7000\"]\nframing = \"raw\"\nhealth"),
         &format!(
             "localhost:{}\"]\nframing = \"raw\"\nhealth",
             scene.backend.local_addr().unwrap().port()
@@ -647,16 +649,19 @@ fn seats_without_slots_come_and_go() {
     append(&scene, open);
     assert_eq!(scene.ask(&["reload"])["ok"], true);
     let address = address_of(&scene, "open");
-    let (_tunnel, entrance) = tunnel(&scene, &address, "gaffer", "");
+    let patient = "connect_timeout = \"60s\"";
+    let (_tunnel, entrance) = tunnel(&scene, &address, "gaffer", patient);
     let _one = join(entrance, &scene.backend);
     scene.edit("max_peers = 2\n", "max_peers = 1\n");
     assert_eq!(scene.ask(&["reload"])["ok"], true);
-    let _refused = TcpStream::connect(entrance).unwrap();
+    let mut refused = knock(entrance);
+    refused.write_all(b"hello").unwrap();
     let line = scene.server.logged("newcomers_refused");
     assert_eq!(line["key"], "listener.open.max_peers");
     scene.edit("max_peers = 1\n", "max_peers = 2\n");
     assert_eq!(scene.ask(&["reload"])["ok"], true);
-    join(entrance, &scene.backend);
+    // Nothing has told that player to stop trying.
+    accept(&scene.backend).read_exact(&mut [0; 5]).unwrap();
 }
 
 /// Seats can be more and fewer; with fewer than are taken nobody has to go.

@@ -8,13 +8,13 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mio::{Events, Poll, Waker};
-use support::{Setup, toy, toy_parts, wait_until};
+use support::{PATIENCE, Setup, toy, toy_parts, wait_until};
 use tidegate::backend::{Pool, Scratch};
 use tidegate::board::{Board, ListenerInfo, WorkerSocket};
 use tidegate::capacity::Capacity;
@@ -126,13 +126,40 @@ impl Bench {
 
     /// A player at the first of them: its socket, and its backend's stream.
     fn player(&mut self) -> (UdpSocket, TcpStream) {
+        self.player_at(0)
+    }
+
+    fn player_at(&mut self, index: usize) -> (UdpSocket, TcpStream) {
         let player = UdpSocket::bind("127.0.0.1:0").unwrap();
-        player.send_to(b"H", self.addresses[0]).unwrap();
-        wait_until("a session", Duration::from_secs(20), || {
-            self.turn(0);
-            (self.counters().handshakes_accepted == 1).then_some(())
+        player.send_to(b"H", self.addresses[index]).unwrap();
+        let before = self.counters().handshakes_accepted;
+        wait_until("a session", PATIENCE, || {
+            self.turn(index);
+            (self.counters().handshakes_accepted > before).then_some(())
         });
         (player, support::accept(&self.backend))
+    }
+
+    /// A datagram comes to one of them.
+    fn say(&mut self, from: &UdpSocket, datagram: &[u8], index: usize) {
+        from.send_to(datagram, self.addresses[index]).unwrap();
+        let before = self.counters().datagrams_received;
+        wait_until("its datagram", PATIENCE, || {
+            self.turn(index);
+            (self.counters().datagrams_received > before).then_some(())
+        });
+    }
+
+    /// A player at each of them. Then the first one's router gives it the address that the second one had, from which the
+    /// kernel leads to the second one's worker, and that has asked whose a message from there is.
+    fn one_at_the_address_of_another(&mut self) -> (SocketAddr, [(UdpSocket, TcpStream); 2]) {
+        let (player, stream) = self.player_at(0);
+        let (other, others) = self.player_at(1);
+        self.say(&player, b"M\0\0\0\0one", 0);
+        self.pass(2_000);
+        self.say(&other, b"V\0\0\0\x01two", 1);
+        let was_at = player.local_addr().unwrap();
+        (was_at, [(player, stream), (other, others)])
     }
 
     /// Such a player, whose datagram then came to the second of them from another port, which has asked
@@ -147,11 +174,7 @@ impl Bench {
         // Silent for long enough that somebody else's datagram may be its.
         self.pass(2_000);
         let moved = UdpSocket::bind("127.0.0.1:0").unwrap();
-        moved.send_to(b"V", self.addresses[1]).unwrap();
-        wait_until("its datagram", Duration::from_secs(20), || {
-            self.turn(1);
-            (self.counters().datagrams_received == 2).then_some(())
-        });
+        self.say(&moved, b"V", 1);
         moved
     }
 }
@@ -171,13 +194,67 @@ fn a_peer_moves_while_nobody_new_is_taken() {
     stream.write_all(b"\0\x01?").unwrap();
     moved.set_nonblocking(true).unwrap();
     let mut heard = [0; 16];
-    wait_until("its message", Duration::from_secs(20), || {
+    wait_until("its message", PATIENCE, || {
         bench.turn(1);
         let length = moved.recv(&mut heard).ok()?;
         (heard[..length].ends_with(b"?")).then_some(())
     });
     let counters = bench.counters();
     assert_eq!((counters.sessions_opened, counters.closed()), (1, 0));
+    assert_eq!(counters.invariant_violations, 0);
+}
+
+/// The one that was there is silent: it may have changed places with the other. Both are listed where they are, and what
+/// comes from there is the other one's from now on.
+#[test]
+fn a_silent_peer_makes_way_for_one_that_moves_to_its_address() {
+    let mut bench = Bench::new();
+    let (was_at, [(player, mut stream), (other, _others)]) = bench.one_at_the_address_of_another();
+    bench.turn(0);
+    assert!(bench.shares[0].is_empty(), "it was not handed over");
+    bench.turn(1);
+    let mut frames = [0; 10];
+    stream.read_exact(&mut frames).unwrap();
+    assert_eq!(&frames, b"\0\x03one\0\x03two");
+    let views = bench.shares[1].views(bench.now);
+    let mut listed: Vec<_> = views.iter().map(|view| view.address.clone()).collect();
+    let mut there = [was_at, other.local_addr().unwrap()].map(|address| address.to_string());
+    listed.sort();
+    there.sort();
+    assert_eq!(listed, there);
+
+    bench.say(&player, b"V\0\0\0\0of the other", 1);
+    let counters = bench.counters();
+    let received = counters.messages_forwarded[Direction::ToBackend as usize];
+    assert_eq!(
+        received, 3,
+        "the other is at the address that was the first one's"
+    );
+    assert_eq!((counters.sessions_opened, counters.closed()), (2, 0));
+    assert_eq!(counters.invariant_violations, 0);
+}
+
+/// Two cannot be at one address, and the one that is heard there is.
+#[test]
+fn a_peer_that_moves_to_where_another_is_heard_ends() {
+    let mut bench = Bench::new();
+    let (_, [(_player, mut stream), (other, mut others)]) = bench.one_at_the_address_of_another();
+    bench.say(&other, b"M\0\0\0\0here", 1);
+    bench.turn(0);
+    assert!(bench.shares[0].is_empty(), "it was not handed over");
+    wait_until("its end", PATIENCE, || {
+        bench.turn(1);
+        (bench.counters().closed() == 1).then_some(())
+    });
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    assert_eq!(all, b"\0\x03one", "what it said before, and the end");
+    bench.say(&other, b"M\0\0\0\x01still", 1);
+    let mut frames = [0; 13];
+    others.read_exact(&mut frames).unwrap();
+    assert_eq!(&frames, b"\0\x04here\0\x05still");
+    let counters = bench.counters();
+    assert_eq!(counters.sessions_closed[CloseReason::Replaced as usize], 1);
     assert_eq!(counters.invariant_violations, 0);
 }
 
@@ -190,7 +267,7 @@ fn a_peer_that_is_refused_where_it_moved_to_is_there() {
         let (player, _stream) = bench.player();
         let mut next = 0u32;
         let refused = |bench: &mut Bench| bench.counters().rejects[Reject::Refused as usize];
-        wait_until("a full inbox", Duration::from_secs(20), || {
+        wait_until("a full inbox", PATIENCE, || {
             let message = [b"M", &next.to_be_bytes()[..], &[7; 1_000]].concat();
             player.send_to(&message, bench.addresses[0]).unwrap();
             let before = bench.counters().datagrams_received;
@@ -206,7 +283,7 @@ fn a_peer_that_is_refused_where_it_moved_to_is_there() {
         let next = next - 1;
         let message = [b"V", &next.to_be_bytes()[..], &[7; 1_000]].concat();
         moved.send_to(&message, bench.addresses[to]).unwrap();
-        wait_until("its datagram", Duration::from_secs(20), || {
+        wait_until("its datagram", PATIENCE, || {
             bench.turn(to);
             bench.turn(0);
             (refused(&mut bench) > 1).then_some(())
@@ -257,7 +334,7 @@ fn a_peer_on_its_way_to_one_that_goes_is_told_and_counted() {
     let (now, grace) = (bench.now, Duration::from_secs(5));
     bench.shares[1].retire(now, grace);
     assert!(!bench.shares[1].poll_retired(now), "somebody is on the way");
-    wait_until("its end", Duration::from_secs(20), || {
+    wait_until("its end", PATIENCE, || {
         bench.turn(1);
         bench.pass(100);
         let now = bench.now;
@@ -291,7 +368,7 @@ fn a_peer_on_its_way_misses_no_order() {
             };
             assert_eq!(ended, 0, "nobody has it");
         }
-        wait_until("its end", Duration::from_secs(20), || {
+        wait_until("its end", PATIENCE, || {
             bench.turn(1);
             bench.pass(100);
             (bench.counters().closed() == 1).then_some(())
@@ -333,7 +410,7 @@ fn a_peer_that_is_still_served_is_ended_with_the_grace() {
     for _ in 0..messages {
         stream.write_all(b"\0\x01?").unwrap();
     }
-    wait_until("all messages", Duration::from_secs(20), || {
+    wait_until("all messages", PATIENCE, || {
         bench.turn(0);
         let forwarded = bench.counters().messages_forwarded[Direction::ToPeer as usize];
         (forwarded == messages).then_some(())
@@ -360,7 +437,7 @@ fn a_peer_that_is_still_served_is_ended_with_the_grace() {
         counters.closed()
     );
     drop(stream);
-    wait_until("its end", Duration::from_secs(20), || {
+    wait_until("its end", PATIENCE, || {
         bench.turn(0);
         bench.shares[0].poll_retired(now).then_some(())
     });

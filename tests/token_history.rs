@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use support::place::Place;
 use support::program::Program;
-use support::{own_address, wait_until};
+use support::{PATIENCE, own_address, wait_until};
 use tidegate::config::read_key_file;
 use tidegate::tokens::{self, Recipe};
 use tidegate_client::{Clock, Dial, Polled, State};
@@ -77,7 +77,7 @@ impl Scene {
             client_id: u64::from_le_bytes(tokens::random().unwrap()),
             servers: vec![self.server],
             lifetime: LIFETIME,
-            timeout: Duration::from_secs(20),
+            timeout: PATIENCE,
             user_data: UserData::empty(),
         }
     }
@@ -105,7 +105,6 @@ fn dial(token: &[u8], patience: Duration) -> (Polled, State) {
 const LIFETIME: Duration = Duration::from_secs(300);
 /// Long enough for twenty requests to a server that answers the first one it wants to.
 const REFUSED: Duration = Duration::from_secs(2);
-const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_killed_server_remembers_who_was_there_and_nobody_else_waits() {
@@ -182,7 +181,7 @@ fn that_no_more_tokens_can_be_remembered_is_said() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(scene.server).unwrap();
     let (key, recipe) = (scene.key(), scene.recipe());
-    wait_until("the warning", 3 * PATIENCE, || {
+    wait_until("the warning", PATIENCE, || {
         let mut request = Vec::new();
         for _ in 0..64 {
             request.clear();

@@ -17,7 +17,7 @@ use std::time::Duration;
 use mio::{Events, Poll, Token, Waker};
 use socket2::Socket;
 use support::place::Place;
-use support::{Setup, tcp_backend, toy_parts, wait_until};
+use support::{PATIENCE, Setup, tcp_backend, toy_parts, wait_until};
 use tidegate::admission;
 use tidegate::backend::{Pool, Scratch};
 use tidegate::board::{Board, ListenerInfo, WorkerSocket};
@@ -169,7 +169,7 @@ impl Table {
     fn player(&mut self) -> (UdpSocket, Socket) {
         let socket = self.stranger(b"H");
         let mut streams = Vec::new();
-        wait_until("welcome", Duration::from_secs(20), || {
+        wait_until("welcome", PATIENCE, || {
             self.play();
             self.welcome();
             streams.extend(self.streams());
@@ -197,7 +197,7 @@ fn those_who_play_go_before_those_who_join() {
     assert!(table.listener.has_work(), "strangers wait");
 
     let (mut turns, mut welcome, mut streams) = (0, 0, Vec::new());
-    wait_until("everybody is in", Duration::from_secs(20), || {
+    wait_until("everybody is in", PATIENCE, || {
         table.welcome();
         let came = table.streams();
         assert!(came.len() <= 8, "{} in one turn", came.len());
@@ -252,7 +252,7 @@ fn who_speaks_behind_its_answer_is_heard() {
     socket.send(b"M\0\0\0\x01again").unwrap();
     table.play();
     let mut streams = Vec::new();
-    wait_until("its stream", Duration::from_secs(20), || {
+    wait_until("its stream", PATIENCE, || {
         table.welcome();
         table.play();
         streams.extend(table.streams());
@@ -300,7 +300,7 @@ fn those_who_play_do_not_wait_for_those_who_leave() {
 
     player.send(b"M\0\0\0\0hello").unwrap();
     let mut turns = 0;
-    wait_until("everybody has gone", Duration::from_secs(20), || {
+    wait_until("everybody has gone", PATIENCE, || {
         table.play();
         turns += 1;
         if turns == 1 {
@@ -346,7 +346,7 @@ fn those_who_play_do_not_wait_for_what_is_written_to_those_who_left() {
         2 * frames as usize
     };
     let (mut turns, mut before) = (0, 0);
-    wait_until("everybody has gone", Duration::from_secs(20), || {
+    wait_until("everybody has gone", PATIENCE, || {
         table.play();
         turns += 1;
         let now = dropped(&mut table);
@@ -380,7 +380,7 @@ fn bulk_makes_no_turn_long() {
         for (_, stream) in &mut crowd {
             stream.write_all(&frame.repeat(50)).unwrap();
         }
-        wait_until("all is queued", Duration::from_secs(20), || {
+        wait_until("all is queued", PATIENCE, || {
             table.steps(&[Listener::pump]);
             (forwarded(&mut table) == round * 6 * 50).then_some(())
         });
@@ -395,6 +395,27 @@ fn bulk_makes_no_turn_long() {
     }
 }
 
+/// More than one send takes, while datagrams are still received: uploads of several players at once make as many.
+#[test]
+fn answers_that_cannot_wait_leave_however_many_there_are() {
+    let mut table = Table::new();
+    let crowd: Vec<_> = (0..20).map(|_| table.player()).collect();
+    for _ in 0..10 {
+        for (player, _) in &crowd {
+            player.send(b"N").unwrap();
+        }
+    }
+    let mut answers = vec![0; crowd.len()];
+    wait_until("all are answered", PATIENCE, || {
+        table.play();
+        for ((player, _), answers) in crowd.iter().zip(&mut answers) {
+            *answers += std::iter::from_fn(|| player.recv(&mut [0; 16]).ok()).count();
+        }
+        (!table.listener.has_work()).then_some(())
+    });
+    assert_eq!(answers, vec![10; crowd.len()]);
+}
+
 /// More than an inbox holds comes in one turn: all of it is taken, because the backend gets it meanwhile.
 #[test]
 fn a_turn_takes_more_than_an_inbox_holds() {
@@ -405,9 +426,7 @@ fn a_turn_takes_more_than_an_inbox_holds() {
         player.send(&message).unwrap();
     }
     table.play();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut frames = vec![0; 80 * 1_002];
     stream.read_exact(&mut frames).unwrap();
 }
@@ -472,7 +491,7 @@ fn the_newest_unreliable_messages_wait_for_a_slow_backend() {
     while table.says(&player, &mut next) {}
     let mut taken = Vec::new();
     // Now the stream's queue is full, and so is the inbox: until that takes some more.
-    wait_until("room in the inbox", Duration::from_secs(20), || {
+    wait_until("room in the inbox", PATIENCE, || {
         take(&mut stream, 4 << 10, &mut taken);
         table.says(&player, &mut next).then_some(())
     });
@@ -483,7 +502,7 @@ fn the_newest_unreliable_messages_wait_for_a_slow_backend() {
             table.play();
         }
     }
-    let heard = wait_until("the newest", Duration::from_secs(20), || {
+    let heard = wait_until("the newest", PATIENCE, || {
         take(&mut stream, 1 << 20, &mut taken);
         table.play();
         let short = payloads(&taken).into_iter().filter(|it| it.len() == 1);

@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use support::place::Place;
 use support::program::Program;
-use support::token::mint;
+use support::token::mint_for;
 use support::{PATIENCE, echo_server, page, wait_until};
 use tidegate::clock::Clock;
+use tidegate_proto::yojimbo::netcode::ConnectToken;
 use tidegate_proto::yojimbo::{Connector, Params};
 use tidegate_proto::{Event, Session};
 
@@ -49,11 +50,13 @@ impl Serve {
                 backend = "game"
                 [listener.game.netcode]
                 key_file = "netcode.key"
+                max_token_lifetime = "{lifetime}s"
                 [backend.game]
                 targets = ["tcp://{backend}"]
                 framing = "u16be"
                 health = {{ kind = "off" }}
-                "#
+                "#,
+                lifetime = LIFETIME.as_secs()
             ),
         );
         let program = place.start(&["serve", "--config", "tidegate.toml"]);
@@ -90,6 +93,9 @@ impl Serve {
     }
 }
 
+/// Of tokens: longer than any test waits.
+const LIFETIME: Duration = Duration::from_secs(300);
+
 /// A client that can change its port.
 struct Player {
     server: SocketAddr,
@@ -102,7 +108,11 @@ struct Player {
 
 impl Player {
     fn new(place: &Place, server: SocketAddr, client_id: u64) -> Self {
-        let token = mint(place, client_id, &[server], PATIENCE);
+        let token = mint_for(LIFETIME, place, client_id, &[server], PATIENCE);
+        Self::with(token, server, client_id)
+    }
+
+    fn with(token: ConnectToken, server: SocketAddr, client_id: u64) -> Self {
         let mut clock = Clock::start();
         let now = clock.now();
         let session = Connector::new(now, Arc::new(Params::default()), token, client_id);
@@ -247,6 +257,42 @@ fn sessions_follow_peers_who_got_each_others_ports() {
         ("tidegate_peers", 6.0),
         ("tidegate_backend_connections_total", 6.0),
         ("tidegate_invariant_violations_total", 0.0),
+    ];
+    wait_until(&format!("{books:?}"), PATIENCE, || {
+        let balance = |(name, value): (&str, f64)| serve.sum(name) == value;
+        books.into_iter().all(balance).then_some(())
+    });
+}
+
+/// One token on many sockets at once, so that every worker is shown it in the same moment: what was used is one list for
+/// all of them, and one player gets in.
+#[test]
+fn a_token_shown_to_all_workers_at_once_seats_one() {
+    let place = Place::new("shown");
+    let serve = Serve::start(&place, echo_server());
+    let address = serve.program.address();
+    let token = mint_for(LIFETIME, &place, 7, &[address], PATIENCE);
+    let one = |_| Player::with(token.clone(), address, 7);
+    let mut players: Vec<Player> = (0..24).map(one).collect();
+    let asked = |refused: &str| {
+        let metrics = serve.metrics();
+        let series = format!("result=\"{refused}\"");
+        let line = metrics.lines().find(|line| line.contains(&series));
+        line.map_or(0.0, |line| {
+            line.rsplit(' ').next().unwrap().parse().unwrap()
+        })
+    };
+    // All others have asked again and again, on whichever worker they come to.
+    wait_until("one in, and the others refused", PATIENCE, || {
+        players.iter_mut().for_each(Player::turn);
+        let is_in = players.iter().any(|player| player.connected);
+        (is_in && asked("token_other_address") >= 23.0).then_some(())
+    });
+    let seated = players.iter().filter(|player| player.connected).count();
+    assert_eq!(seated, 1);
+    let books = [
+        ("tidegate_peers", 1.0),
+        ("tidegate_backend_connections_total", 1.0),
     ];
     wait_until(&format!("{books:?}"), PATIENCE, || {
         let balance = |(name, value): (&str, f64)| serve.sum(name) == value;

@@ -15,6 +15,10 @@ pub fn own_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(127, b, c, d), port))
 }
 
+/// A host that has no address anywhere. It is not even a name, since a part of it is empty, so nobody is asked for it: some
+/// resolvers know every name, and others never answer.
+pub const NO_HOST: &str = "no-such-host..invalid";
+
 /// A TCP address where connects are refused for as long as the socket lives: it has the port, and does not listen.
 pub fn closed_port() -> (Socket, SocketAddr) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

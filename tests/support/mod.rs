@@ -23,7 +23,7 @@ pub mod toy;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-pub use address::{closed_port, own_address};
+pub use address::{NO_HOST, closed_port, own_address};
 pub use backend::{accept, echo_server, read_frame, tcp_backend, tcp_target, write_frame};
 pub use relay::{Relay, Setup, toy_parts, toy_policy};
 pub use skip::skipped;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -123,11 +123,13 @@ impl Program {
     pub fn calls_many(&self, mut open: impl FnMut() -> u64) -> bool {
         let (began, mut opened) = (Instant::now(), 0);
         while !self.has_said("\"many\":true") {
-            if opened >= 5000 {
+            let took = began.elapsed().as_secs();
+            // A slow machine needs longer, and some more for it.
+            if opened >= 5000 + 10 * took {
                 return false;
             }
-            if began.elapsed() > Duration::from_secs(60) {
-                skipped("5000 sessions in a minute");
+            if took > 300 {
+                skipped("5000 sessions in five minutes");
                 return true;
             }
             opened += open();

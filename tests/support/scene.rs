@@ -42,7 +42,10 @@ impl Scene {
                 control.display()
             ),
         );
-        let server = Program::start(program().args(["serve", "--config"]).arg(config));
+        let mut server = program();
+        // What it makes by a name without a directory is made there.
+        server.current_dir(place.dir());
+        let server = Program::start(server.args(["serve", "--config"]).arg(config));
         let address = server.address();
         server.logged("control");
         let config = place.write(

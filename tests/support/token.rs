@@ -16,12 +16,23 @@ pub fn mint(
     servers: &[SocketAddr],
     timeout: Duration,
 ) -> ConnectToken {
+    mint_for(Duration::from_secs(30), place, client_id, servers, timeout)
+}
+
+/// Good for so long, where the server's `max_token_lifetime` takes that.
+pub fn mint_for(
+    lifetime: Duration,
+    place: &Place,
+    client_id: u64,
+    servers: &[SocketAddr],
+    timeout: Duration,
+) -> ConnectToken {
     let key = read_key_file(&place.path("netcode.key")).unwrap();
     let recipe = Recipe {
         protocol_id: u64::from_le_bytes(*b"tidegat1"),
         client_id,
         servers: servers.to_vec(),
-        lifetime: Duration::from_secs(30),
+        lifetime,
         timeout,
         user_data: UserData::empty(),
     };

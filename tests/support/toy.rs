@@ -7,6 +7,7 @@
 //!                               ◀──  W            admitted ("welcome")
 //!   M  number(4) payload        ──▶               message, taken when it is the next one
 //!   U  payload                  ──▶               unreliable message
+//!   N  anything                 ──▶               answered at once, and not at the end of the turn
 //!                               ◀──  A number(4)  next number expected
 //!                               ◀──  M number(4) payload
 //!   A  number(4)                ──▶               next number expected
@@ -60,6 +61,7 @@ pub struct Toy {
     surcharge: usize,
     expected: u32,
     owes_ack: bool,
+    is_urgent: bool,
     outbox: VecDeque<Vec<u8>>,
     /// Number of the first in the outbox; how many of it were sent.
     first: u32,
@@ -88,6 +90,7 @@ impl Toy {
             surcharge: 0,
             expected: 0,
             owes_ack: false,
+            is_urgent: false,
             outbox: VecDeque::new(),
             first: 0,
             sent: 0,
@@ -161,6 +164,10 @@ impl Session for Toy {
             Some((b'M' | b'V', rest)) => self.take_message(rest),
             Some((b'U', rest)) if self.inbox.is_taking() => {
                 self.inbox.push(1, false, rest);
+                Ok(())
+            }
+            Some((b'N', _)) => {
+                (self.owes_ack, self.is_urgent) = (true, true);
                 Ok(())
             }
             Some((b'F', rest)) => {
@@ -248,6 +255,7 @@ impl Session for Toy {
             return true;
         }
         if std::mem::take(&mut self.owes_ack) {
+            self.is_urgent = false;
             out.push(b'A');
             out.extend_from_slice(&self.expected.to_be_bytes());
             return true;
@@ -266,6 +274,10 @@ impl Session for Toy {
             return true;
         }
         false
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.is_urgent
     }
 
     fn poll_event(&mut self) -> Option<Event> {
