@@ -59,3 +59,44 @@ impl PolledSocket {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, UdpSocket as Plain};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::udp::{Options, Outgoing, Sent};
+
+    /// The poll tells only once of what came behind the error of a server that starts again.
+    #[test]
+    fn an_error_hides_no_datagram_behind_it() {
+        // An address of its own, whose ports no other test takes meanwhile.
+        let server = Plain::bind((Ipv4Addr::new(127, 83, 11, 7), 0)).unwrap();
+        let to = server.local_addr().unwrap();
+        let mut polled = PolledSocket::new(UdpSocket::connect(to, Options::default()).unwrap());
+        let from = polled.socket.local_addr();
+        let mut received = Received::default();
+        drop(server);
+        let mut outgoing = Outgoing::default();
+        outgoing.bytes().push(7);
+        outgoing.push(to, None);
+        polled.socket.send(&outgoing, &mut Sent::default());
+        let was_refused = (0..2_000).any(|_| {
+            assert!(polled.on_ready());
+            assert!(!polled.on_ready(), "no news");
+            assert_eq!(polled.receive(&mut received), None);
+            std::thread::sleep(Duration::from_millis(1));
+            polled.is_readable()
+        });
+        assert!(was_refused && !polled.is_broken());
+        let server = Plain::bind(to).unwrap();
+        server.send_to(b"back", from).unwrap();
+        assert_eq!(polled.receive(&mut received), Some(0));
+        assert_eq!(received.len(), 1);
+        while polled.is_readable() {
+            assert_eq!(polled.receive(&mut received), None);
+        }
+        assert!(!polled.is_broken());
+    }
+}

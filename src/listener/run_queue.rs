@@ -98,3 +98,46 @@ impl Entry {
         self.scheduled = Scheduled::default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_proto::{Endpoint, Now, endpoint, rudp};
+
+    use super::*;
+    use crate::protocol::RejectAll;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    /// Nobody else tells that it may go on: it would wait until its backend or its peer says the next word.
+    #[test]
+    fn who_pauses_is_woken_at_the_first_of_its_clocks() {
+        let mut endpoint = Endpoint::new(Box::new(RejectAll), endpoint::Params::default());
+        let session = rudp::Session::dial(Now::default(), rudp::Params::default());
+        let address = ([127, 0, 0, 1], 1).into();
+        let id = endpoint.dial(Now::default(), address, Box::new(session));
+        let pauses: [(&[u64], Option<u64>, Option<u64>); 6] = [
+            (&[], None, None),
+            (&[], Some(30), Some(30)),
+            (&[10], None, Some(10)),
+            (&[10, 100], None, Some(10)),
+            (&[100, 10], Some(30), Some(10)),
+            (&[100], Some(30), Some(30)),
+        ];
+        for (pauses, clock, woken) in pauses {
+            let (mut queue, mut entry) = (RunQueue::default(), Entry::default());
+            pauses.iter().for_each(|&until| entry.pause(at(until)));
+            queue.schedule(id, clock.map(at), &mut entry);
+            assert_eq!(queue.next(), woken.map(at), "{pauses:?} {clock:?}");
+            let Some(woken) = woken.map(at) else {
+                continue;
+            };
+            assert_eq!(queue.pop_due(woken), Some((woken, id)));
+            assert!(entry.take(woken));
+            entry.begin();
+            queue.schedule(id, None, &mut entry);
+            assert_eq!(queue.next(), None, "its pause is over");
+        }
+    }
+}
