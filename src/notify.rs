@@ -2,7 +2,7 @@
 //! worker turns, that it need not restart us. Says nothing where nobody listens.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -35,6 +35,8 @@ pub fn stopping(grace: Duration) {
 
 /// What the service manager is told again and again.
 pub struct Feed {
+    /// Where it listens, if it does.
+    place: Option<OsString>,
     /// For so long it waits for a sign of life, if at all.
     watchdog: Option<Duration>,
     /// The status that it has.
@@ -43,9 +45,10 @@ pub struct Feed {
 
 impl Feed {
     pub fn open() -> Self {
-        let listens = env::var_os("NOTIFY_SOCKET").is_some();
+        let place = env::var_os("NOTIFY_SOCKET");
         Self {
-            watchdog: sd_notify::watchdog_enabled().filter(|_| listens),
+            watchdog: sd_notify::watchdog_enabled().filter(|_| place.is_some()),
+            place,
             told: String::new(),
         }
     }
@@ -65,10 +68,14 @@ impl Feed {
         if status != self.told {
             news.push(NotifyState::Status(&status));
         }
-        if !news.is_empty() {
-            tell(&news);
+        if news.is_empty() {
+            return;
         }
-        self.told = status;
+        // What it was too busy to take is told again.
+        let is_told = |place: &OsString| was_taken(place, &news);
+        if self.place.as_ref().is_none_or(is_told) {
+            self.told = status;
+        }
     }
 }
 
@@ -83,12 +90,15 @@ fn status(snapshot: &Snapshot) -> String {
 }
 
 fn tell(news: &[NotifyState<'_>]) {
-    let Some(place) = env::var_os("NOTIFY_SOCKET") else {
-        return;
-    };
-    if let Err(error) = send(&place, news) {
-        tracing::debug!(event = "notify_failed", %error);
+    if let Some(place) = env::var_os("NOTIFY_SOCKET") {
+        was_taken(&place, news);
     }
+}
+
+fn was_taken(place: &OsStr, news: &[NotifyState<'_>]) -> bool {
+    send(place, news)
+        .inspect_err(|error| tracing::debug!(event = "notify_failed", %error))
+        .is_ok()
 }
 
 /// The library waits for ever where the queue of a manager that hangs is full, and with it a drain would.
@@ -197,6 +207,30 @@ mod tests {
         thread::sleep(Duration::from_secs(1));
         reporter.publish(clock.now().mono, &counters);
         thread::sleep(Duration::from_secs(4));
+    }
+
+    /// Else `systemctl status` would show what was before, until the next player comes or goes.
+    #[test]
+    fn a_status_that_nobody_took_is_told_again() {
+        let path = env::temp_dir().join(format!("tidegate-status-{}", std::process::id()));
+        let mut clock = Clock::start();
+        let board = Board::new(clock.now(), Capacity::new(64, 0).into());
+        let snapshot = board.snapshot(clock.now());
+        let mut feed = Feed {
+            place: Some(path.clone().into()),
+            watchdog: None,
+            told: String::new(),
+        };
+        feed.tell(&snapshot, true);
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        feed.tell(&snapshot, true);
+        feed.tell(&snapshot, true);
+        let said = heard(&socket, |text| text.starts_with("STATUS="));
+        assert_eq!(said.len(), 1);
+        let more = socket.recv(&mut [0; 64]).unwrap_err();
+        assert_eq!(more.kind(), io::ErrorKind::WouldBlock, "once is enough");
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
