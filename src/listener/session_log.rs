@@ -94,8 +94,8 @@ impl Peer {
             ),
             Some(CloseReason::ProtocolViolation) => (
                 "later_message",
-                "what was sent first could be read: look at blocks, the largest sizes, and who changed the \
-                 client",
+                "what was sent first could be read: look at blocks, the largest sizes, how many messages a \
+                 packet may have, and who changed the client",
             ),
             Some(CloseReason::PeerGapStall) if self.notes.has_misfit_fragments => (
                 "fragments",
