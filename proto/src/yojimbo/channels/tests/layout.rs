@@ -220,3 +220,26 @@ fn who_has_a_check_word_and_who_has_none_notice_each_other() {
         assert_eq!(parse(&[&[0], rest].concat(), &without), Ok(false));
     }
 }
+
+/// A limit that takes as many bits is not noticed before a packet has more messages; one that takes others, at once.
+#[test]
+fn another_limit_of_messages_a_packet_is_noticed_by_its_width_or_when_it_is_passed() {
+    let with_limit = |messages_per_packet_max| {
+        let reliable = ChannelLayout {
+            messages_per_packet_max,
+            ..ChannelLayout::new(Delivery::ReliableOrdered)
+        };
+        let frame = MessageType::Bytes { min: 0, max: 7000 };
+        Layout::new(vec![reliable], vec![frame], Limits::default()).expect("a good layout")
+    };
+    let written_with = with_limit(256);
+    let is_read_with = |limit, count| {
+        let messages: Vec<_> = (0..count).map(|id| (id, &b"hello"[..])).collect();
+        let packet = frames(&written_with, 0, &messages);
+        ConnectionPacket::parse(&packet, &with_limit(limit), &mut Items::default())
+            .is_ok_and(|packet| !packet.is_misread())
+    };
+    assert!(is_read_with(150, 1) && is_read_with(150, 150));
+    assert!(!is_read_with(150, 151));
+    assert!(!is_read_with(128, 1) && !is_read_with(257, 1));
+}
