@@ -549,6 +549,36 @@ fn a_hundred_mistakes_are_told_and_more_are_mentioned() {
     }
 }
 
+/// To look for the line of each takes longer the more there are: of these, hours.
+#[test]
+fn a_long_list_of_wrong_networks_is_refused_at_once() {
+    let place = Place::with_keys("networks");
+    let networks = "\"192.0.2.1-192.0.2.9\",\n".repeat(100_000);
+    let text = format!("{GOOD}\n[listener.game.limits]\ndeny = [\n{networks}]\n");
+    let refusal = place.load(&text).expect_err("a span is no network");
+    assert_eq!(refusal.mistakes.len(), 100);
+    assert!(refusal.has_more);
+    let unknown = format!("unknown = 1\n{text}");
+    let refusal = place.load(&unknown).expect_err("a key is unknown besides");
+    assert_eq!(refusal.mistakes.len(), 101);
+    assert!(refusal.has_more && refusal.is_partial);
+}
+
+/// It may be another program's file, or lack one bracket; either makes mistakes all along.
+#[test]
+fn of_a_file_that_is_no_toml_the_first_mistakes_are_told() {
+    let place = Place::with_keys("no_toml");
+    let networks = "deny = [\n\"192.0.2.0/24\"\n\"198.51.100.0/24\"\n";
+    let unclosed = format!(
+        "{GOOD}\n[listener.game.limits]\n{networks}[log]\nlevel = \"info\"\nformat = \"json\"\n{GOOD}"
+    );
+    for text in [unclosed, "name,address,port\n".repeat(100_000)] {
+        let refusal = place.load(&text).expect_err("this is no TOML");
+        assert_eq!(refusal.mistakes.len(), 12);
+        assert!(refusal.has_more && refusal.is_partial);
+    }
+}
+
 #[test]
 fn later_sources_win() {
     let place = Place::with_keys("later");

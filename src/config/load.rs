@@ -59,7 +59,7 @@ pub struct Loaded {
 /// Reads and checks everything. Either all of it is good, or nothing is put into force and its mistakes are told, in up
 /// to three rounds: where the file is no TOML; where keys are unknown or values of another kind, and what each of the
 /// others says by itself; and what they say together, or what is missing, since that may be what a misspelt key stands
-/// for. All of a round are told at once.
+/// for. All of a round are told at once, up to a hundred, and a dozen of a file that is no TOML.
 pub fn load(input: &Input) -> Result<Loaded, Refusal> {
     let mut layers = match &input.file {
         Some((name, text)) => Layers::of_file(name, text)?,
@@ -104,8 +104,11 @@ pub fn load(input: &Input) -> Result<Loaded, Refusal> {
         }
         Ok(_) => Err(Refusal::of_all(mistakes)),
         Err(more) => {
-            mistakes.extend(more);
-            Err(Refusal::of_all(from_the_top(mistakes)))
+            mistakes.extend(more.mistakes);
+            Err(Refusal {
+                has_more: more.has_more,
+                ..Refusal::of_all(from_the_top(mistakes))
+            })
         }
     }
 }
@@ -131,8 +134,12 @@ impl Input {
             ..self.surroundings()
         };
         let more = resolve::resolve(file, origins, &surroundings).err();
-        let mistakes = taken_out.into_iter().chain(more.unwrap_or_default());
-        Refusal::of_first(from_the_top(mistakes.collect()))
+        let has_more = more.as_ref().is_some_and(|more| more.has_more);
+        let more = more.into_iter().flat_map(|more| more.mistakes);
+        Refusal {
+            has_more,
+            ..Refusal::of_first(from_the_top(taken_out.into_iter().chain(more).collect()))
+        }
     }
 
     fn surroundings(&self) -> resolve::Surroundings {
@@ -192,7 +199,7 @@ pub fn load_recorded(text: &str) -> Result<Listener, Refusal> {
             help: "was it made by tidegate?".to_owned(),
             place: Place::Nowhere,
         }])),
-        Err(mistakes) => Err(Refusal::of_all(mistakes)),
+        Err(refusal) => Err(refusal),
     }
 }
 

@@ -154,6 +154,10 @@ pub struct Refusal {
     pub has_more: bool,
 }
 
+/// Mistakes that are told at most. To find the line of one takes a look through the file, and a list of networks may have a
+/// hundred thousand of the same kind.
+pub(super) const MISTAKES_MAX: usize = 100;
+
 impl Refusal {
     /// With every mistake there is.
     pub fn of_all(mistakes: Vec<Mistake>) -> Self {

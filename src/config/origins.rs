@@ -30,8 +30,12 @@ impl Origins {
         };
         let (document, errors) = DeTable::parse_recoverable(text);
         if !errors.is_empty() {
-            let mistakes = errors.iter().map(|error| origins.explain(error));
-            return Err(Refusal::of_first(mistakes.collect()));
+            let first = errors.iter().take(SYNTAX_MAX);
+            let mistakes = first.map(|error| origins.explain(error)).collect();
+            return Err(Refusal {
+                has_more: errors.len() > SYNTAX_MAX,
+                ..Refusal::of_first(mistakes)
+            });
         }
         origins.note_table("", document.get_ref());
         Ok(origins)
@@ -154,6 +158,10 @@ impl Origins {
         Place::File(Excerpt::new(&self.file, &self.text, span))
     }
 }
+
+/// Mistakes that are told of a file that is no TOML. A bracket that is left out makes three of each line behind it, so the
+/// first one says most.
+const SYNTAX_MAX: usize = 12;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effective {

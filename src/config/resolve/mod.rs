@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::file::{self, File};
-use super::mistake::Mistake;
+use super::mistake::{Mistake, Refusal};
 use super::origins::Origins;
 use super::secret::KeyFiles;
 use super::{Admin, Config, Drain, Listener, Log, Runtime};
@@ -44,11 +44,12 @@ pub(super) fn resolve(
     file: &mut File,
     origins: &Origins,
     surroundings: &Surroundings,
-) -> Result<Config, Vec<Mistake>> {
+) -> Result<Config, Refusal> {
     let mut check = Checker {
         origins,
         surroundings,
         mistakes: Vec::new(),
+        found: 0,
     };
     check.version(file.version);
     let backends: BTreeMap<String, _> = file
@@ -87,14 +88,20 @@ pub(super) fn resolve(
     if check.mistakes.is_empty() {
         Ok(config)
     } else {
-        Err(check.mistakes)
+        Err(Refusal {
+            has_more: check.found > check.mistakes.len(),
+            ..Refusal::of_all(check.mistakes)
+        })
     }
 }
 
 struct Checker<'a> {
     origins: &'a Origins,
     surroundings: &'a Surroundings,
+    /// The first of them.
     mistakes: Vec<Mistake>,
+    /// How many there are.
+    found: usize,
 }
 
 const SECOND: Duration = Duration::from_secs(1);

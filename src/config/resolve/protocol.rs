@@ -151,7 +151,7 @@ impl Checker<'_> {
     pub(super) fn layout(&mut self, at: &str, typed: &file::Yojimbo) -> Option<Layout> {
         let at = format!("{at}.yojimbo");
         let key = |key: &str| format!("{at}.{key}");
-        let sound = self.mistakes.len();
+        let sound = self.found;
         let packet_bytes_max = self.size(
             &key("max_packet_size"),
             &typed.max_packet_size,
@@ -176,7 +176,7 @@ impl Checker<'_> {
             .filter_map(|(index, typed)| self.message(&format!("{at}.message[{index}]"), typed))
             .collect();
         // What stands in for a bad value may fit nothing else.
-        if self.mistakes.len() > sound {
+        if self.found > sound {
             return None;
         }
         let layout = Layout::new(channels, messages, limits);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidegate_proto::yojimbo::netcode::Key;
 
 use super::super::Backoff;
-use super::super::mistake::Mistake;
+use super::super::mistake::{MISTAKES_MAX, Mistake};
 use super::super::secret::{KeyFileError, read_key_file_on};
 use super::super::units::{Size, Span, parse_id, show_duration, show_size};
 use super::{Checker, DAY, MILLISECOND};
@@ -25,11 +25,14 @@ impl Checker<'_> {
 
     /// What is wrong with a value whatever the others are.
     pub(super) fn bad_value(&mut self, path: &str, what: String, help: String) {
-        self.mistakes.push(Mistake {
-            what,
-            help,
-            place: self.origins.place(path),
-        });
+        self.found += 1;
+        if self.mistakes.len() < MISTAKES_MAX {
+            self.mistakes.push(Mistake {
+                what,
+                help,
+                place: self.origins.place(path),
+            });
+        }
     }
 
     /// Where a Unix socket is or will be. The kernel's addresses have room for 107 bytes, whichever program makes the file.
