@@ -26,11 +26,22 @@ pub fn reloading() {
     }
 }
 
-/// The drain begins; it may take until then, whatever the unit's timeout says.
-pub fn stopping(grace: Duration) {
+/// The drain begins; it may take until then, whatever the unit's timeout says. The status goes with it: a drain may be
+/// over before it is the feed's turn.
+pub fn stopping(grace: Duration, snapshot: &Snapshot) {
     // systemd reads 64 bits; the library's own word for it has 32, which end after 71 minutes.
     let extend = format!("EXTEND_TIMEOUT_USEC={}", (grace + STOP_MARGIN).as_micros());
-    tell(&[NotifyState::Stopping, NotifyState::Custom(&extend)]);
+    let status = status(snapshot);
+    tell(&[
+        NotifyState::Stopping,
+        NotifyState::Custom(&extend),
+        NotifyState::Status(&status),
+    ]);
+}
+
+/// Every session has ended. systemd keeps the last status of a unit, and shows it for as long as the unit is stopped.
+pub fn stopped() {
+    tell(&[NotifyState::Status("stopped")]);
 }
 
 /// What the service manager is told again and again.
@@ -196,10 +207,10 @@ mod tests {
         let mut counters = reporter.counters();
         counters.peers = 7;
         board.update_process(|process| process.state = State::Serving);
+        reporter.publish(clock.now().mono, &counters);
         ready();
         reloading();
-        stopping(Duration::from_secs(7_200));
-        reporter.publish(clock.now().mono, &counters);
+        stopping(Duration::from_secs(7_200), &board.snapshot(clock.now()));
         hangs::watch(&board, clock.clone()).unwrap();
         while board.snapshot(clock.now()).stuck().is_empty() {
             thread::sleep(Duration::from_millis(50));
@@ -268,8 +279,9 @@ mod tests {
         assert!(lines[2].starts_with("MONOTONIC_USEC="), "{}", lines[2]);
         assert_eq!(lines[3], "STOPPING=1");
         assert_eq!(lines[4], "EXTEND_TIMEOUT_USEC=7210000000");
-        assert_eq!(lines[5], "WATCHDOG=1");
-        assert_eq!(lines[6], "STATUS=serving, 7 peers");
+        assert_eq!(lines[5], "STATUS=serving, 7 peers");
+        assert_eq!(lines[6], "WATCHDOG=1");
+        assert_eq!(lines[7], "STATUS=serving, 7 peers");
         let fed = lines.iter().filter(|line| **line == "WATCHDOG=1").count();
         assert!(fed > 10, "fed {fed} times in five seconds");
         let stuck =

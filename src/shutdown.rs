@@ -129,7 +129,7 @@ impl Fleet {
                 "no newcomers from now on; who is here is told to go, and the process ends once all is delivered, or \
                  when the grace is over"
             );
-            notify::stopping(longest);
+            notify::stopping(longest, &board.snapshot(now));
             tokio::select! {
                 () = self.drain(drain) => {}
                 _ = signals.next() => tracing::info!(
@@ -142,6 +142,7 @@ impl Fleet {
         if timeout(STOP_PATIENCE, self.all_ended()).await.is_err() {
             bail!("a worker does not end");
         }
+        notify::stopped();
         tracing::info!(event = "stopped");
         self.join()
     }

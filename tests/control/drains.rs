@@ -1,6 +1,7 @@
 //! Servers, tunnels and targets that take nobody in any more, and do again.
 
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
 
 use crate::support::place::Place;
 use crate::support::program::{Program, program};
@@ -173,4 +174,36 @@ fn a_target_that_dies_beside_a_drained_one_is_told_of() {
         (&line["backend"], &line["target"]),
         (&"game".into(), &dead.as_str().into())
     );
+}
+
+/// systemd keeps the last status of a unit. A stop takes less than the second after which the feed would look again.
+#[test]
+fn the_service_manager_hears_that_it_drains_and_that_it_is_stopped() {
+    let place = Place::new("stop-status");
+    let told = UnixDatagram::bind(place.path("notify")).unwrap();
+    told.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = program();
+    command.env("NOTIFY_SOCKET", place.path("notify"));
+    let listen = ["serve", "--listen", "rudp://127.0.0.1:0", "--admin", ""];
+    let mut server = Program::start(
+        command
+            .args(listen)
+            .args(["--backend", "tcp://127.0.0.1:1"]),
+    );
+    let mut word = [0; 1000];
+    let mut hear = |begin: &str| {
+        loop {
+            let length = told.recv(&mut word).unwrap();
+            let said = std::str::from_utf8(&word[..length]).unwrap();
+            if said.starts_with(begin) {
+                return said.to_owned();
+            }
+        }
+    };
+    hear("READY=1");
+    server.signal("TERM");
+    let stopping = hear("STOPPING=1");
+    assert!(stopping.contains("STATUS=draining, 0 peers"), "{stopping}");
+    hear("STATUS=stopped");
+    assert_eq!(server.exit_code(), Some(0));
 }
