@@ -12,5 +12,5 @@ mod socket;
 mod stream;
 
 pub use pool::{Failing, Pick, Pool, Shut, TargetState, Turned};
-pub use socket::{Address, Socket, SocketOptions};
+pub use socket::{Address, KEEPALIVE, Socket, SocketOptions};
 pub use stream::{Pumped, Scratch, Side, Stream, StreamRules};

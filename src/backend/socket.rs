@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,11 +36,15 @@ impl std::fmt::Display for Address {
 pub struct SocketOptions {
     /// Send small frames at once.
     pub nodelay: bool,
-    /// Probes on a silent connection.
+    /// Probes on a silent connection, within [`KEEPALIVE`].
     pub keepalive: Option<Duration>,
     /// How long the kernel keeps trying to deliver what we wrote.
     pub user_timeout: Duration,
 }
+
+/// Pauses between probes: the kernel counts whole seconds, and refuses 0 and more than 32,767 of them.
+pub const KEEPALIVE: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(9 * 3600);
 
 /// Bytes of send buffer asked for: what the kernel holds for a backend that does not read is out of
 /// our sight, so it is kept small (the default grows to megabytes).
@@ -245,6 +250,22 @@ mod tests {
     }
 
     /// Small messages are urgent, a silent connection is asked whether it lives, and one that takes nothing is given up.
+    #[test]
+    fn the_kernel_takes_every_pause_between_probes_that_may_be_asked_for() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let set_up = |pause| {
+            let tcp = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let options = SocketOptions {
+                nodelay: true,
+                keepalive: Some(pause),
+                user_timeout: Duration::from_secs(9),
+            };
+            Socket::adopt_tcp(tcp, options).map(drop)
+        };
+        set_up(*KEEPALIVE.start()).unwrap();
+        set_up(*KEEPALIVE.end()).unwrap();
+    }
+
     #[test]
     fn a_stream_is_set_up_as_asked() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

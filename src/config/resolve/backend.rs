@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::super::file;
-use super::super::units::Size;
+use super::super::units::{Size, Span};
 use super::super::{Backend, Health, Target};
 use super::{Checker, DAY, KIB, MIB, MILLISECOND, SECOND};
+use crate::backend::KEEPALIVE;
 use crate::framing::{FrameCodec, Framing};
 use crate::proxy_protocol::{ProxyHeader, ProxyTlvs, ProxyVersion};
 
@@ -41,16 +42,19 @@ impl Checker<'_> {
             queue_to_peer: self.queue(&key("queue_to_peer"), &typed.queue_to_peer),
             stall: self.span(&key("stall"), &typed.stall, 100 * MILLISECOND..=hour),
             tcp_nodelay: typed.tcp_nodelay,
-            tcp_keepalive: Some(self.span(
-                &key("tcp_keepalive"),
-                &typed.tcp_keepalive,
-                Duration::ZERO..=DAY,
-            ))
-            .filter(|pause| !pause.is_zero()),
+            tcp_keepalive: self.keepalive(&key("tcp_keepalive"), &typed.tcp_keepalive),
             linger: self.span(&key("linger"), &typed.linger, Duration::ZERO..=60 * SECOND),
             dns_refresh: self.span(&key("dns_refresh"), &typed.dns_refresh, SECOND..=DAY),
             health: self.health(&at, &typed.health),
         }
+    }
+
+    /// `None` is off. What the kernel does not take would fail each connection.
+    fn keepalive(&mut self, path: &str, typed: &Span) -> Option<Duration> {
+        if typed.parse() == Ok(Duration::ZERO) {
+            return None;
+        }
+        Some(self.span(path, typed, KEEPALIVE))
     }
 
     pub(super) fn queue(&mut self, path: &str, typed: &Size) -> usize {
