@@ -26,6 +26,11 @@ pub(super) fn parse_level(level: &str) -> Result<Targets, String> {
     if let Some(part) = level.split(',').map(str::trim).find(|part| !known(part)) {
         return Err(format!("{part:?} is no level"));
     }
+    // It would be taken for "error", of everything or of that target: warnings would be silent.
+    let says_none = |directive: &str| directive.is_empty() || directive.ends_with('=');
+    if let Some(part) = level.split(',').find(|part| says_none(part)) {
+        return Err(format!("{part:?} in it says no level"));
+    }
     let says_something = |target: &str| TARGETS.iter().any(|it| it.starts_with(target));
     let mut named = targets.iter().map(|(target, _)| target);
     match named.find(|target| !says_something(target)) {

@@ -143,6 +143,23 @@ fn every_module_that_logs_is_known() {
     }
 }
 
+/// A comma too many, or a variable in a template that is not set: each would be taken for "error".
+#[test]
+fn a_directive_without_a_level_is_no_order_to_be_silent() {
+    for slip in [
+        "info,",
+        ",info",
+        "info,,tidegate::udp=debug",
+        ",",
+        "tidegate=",
+        "info,tidegate::udp=",
+        "=",
+    ] {
+        let why = check_level(slip).unwrap_err();
+        assert!(why.ends_with("says no level"), "{slip}: {why}");
+    }
+}
+
 /// `journalctl -p warning` finds warnings, and errors that come in several lines.
 #[test]
 fn the_journal_hears_how_bad_a_line_is() {
